@@ -51,6 +51,7 @@ impl Engine {
                     "recovery of the spool ended early: {error}; {restored} messages are back in their queues, the rest \
                      stays in the spool untouched until the next start; new mail is served"
                 );
+                self.with_queue(|queue, _| queue.restoring_failed());
                 RecoveryState::Failed(error.to_string())
             }
         };

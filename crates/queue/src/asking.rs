@@ -65,6 +65,9 @@ impl QueueCore {
     /// Policy lets a message become ready.
     pub fn passed(&mut self, now: Now, mut queued: Queued) {
         let key = queued.queue;
+        if self.awaited_by(now, key, &queued.message).is_some() {
+            return self.comes_back(now, key, queued.message);
+        }
         if !self.keeps(queued.message.resident_octets()) {
             if queued.message.is_volatile() {
                 return self.spool_out(queued);
@@ -77,6 +80,7 @@ impl QueueCore {
         let id = queued.message.id;
         let slot = self.messages.insert(key, queued.message);
         if let Some(queue) = self.scheduled.get_mut(&key) {
+            queue.forget_sent(id);
             queue.note_asked(id, Asked::Passed);
             // Those with an earlier deadline go before it, and have been asked about or will be.
             match queue.deadline_of(id) {
@@ -110,8 +114,7 @@ impl QueueCore {
         if let Some(queue) = self.scheduled.get_mut(&key) {
             queue.note_asked(queued.message.id, Asked::HeldBack);
         }
-        self.insert(now, key, queued.message);
-        self.left(key, now.mono);
+        self.comes_back(now, key, queued.message);
     }
 
     /// Puts a queue in line to be asked about.

@@ -175,7 +175,10 @@ impl QueueCore {
             return;
         }
         match self.rates.grants.ask(pot, now, demand) {
-            Asking::Now(of, count) => self.effects.push(Effect::Grant { of, count, asked_at: now }),
+            Asking::Now(of, count) => {
+                let waits = self.rates.grants.waits(pot);
+                self.effects.push(Effect::Grant { of, count, waits, asked_at: now });
+            }
             Asking::At(when) => self.wheel.insert(when, Timer::Grants(pot)),
             Asking::UnderWay => {}
         }

@@ -319,7 +319,7 @@ impl QueueCore {
             return;
         }
         let due = std::mem::take(&mut queue.due);
-        queue.out += due.len();
+        self.messages.iter(&due).for_each(|message| queue.goes_out(message.id));
         self.fail(Failure { verdict, reply: failure.reply, route: None }, due);
     }
 
@@ -342,6 +342,11 @@ impl QueueCore {
     pub fn retry(&mut self, now: Now, queued: Queued, delay: Duration) {
         let Queued { mut message, queue } = queued;
         message.due = now.wall + delay;
+        self.comes_back(now, queue, message);
+    }
+
+    /// A message that was out is here again: it waits, or goes to the order that awaits it.
+    pub(crate) fn comes_back(&mut self, now: Now, queue: QueueKey, message: Message) {
         match self.awaited_by(now, queue, &message) {
             Some(order) => self.returns_to(order, queue, message),
             None => self.insert(now, queue, message),
@@ -368,9 +373,8 @@ impl QueueCore {
 
     /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
-        if let Some(order) = self.awaited_by(now, queued.queue, &queued.message) {
-            self.returns_to(order, queued.queue, queued.message);
-            return self.left(queued.queue, now.mono);
+        if self.awaited_by(now, queued.queue, &queued.message).is_some() {
+            return self.comes_back(now, queued.queue, queued.message);
         }
         let is_open = self.ready.get(&conn.ready).is_some_and(|ready| ready.closed_until() <= now.mono);
         let fate = self.scheduled.get(&queued.queue).map(|queue| queue.fate(&queued.message, now));

@@ -44,6 +44,8 @@ pub enum Effect {
         of: ClusterRates,
         /// At most so many.
         count: u64,
+        /// Who is refused comes again, and wants a place in line; else a refusal is all he needs.
+        waits: bool,
         /// Names the question.
         asked_at: Instant,
     },

@@ -227,6 +227,11 @@ impl Grants {
         self.pots.get(&key).map_or(0, |pot| pot.line.len())
     }
 
+    /// True while somebody is in line who will come again when he is refused.
+    pub fn waits(&self, key: PotKey) -> bool {
+        self.pots.get(&key).is_some_and(|pot| pot.line.iter().any(|who| !matches!(who, Waiter::Pick(_))))
+    }
+
     /// True while `who` is in line.
     pub fn awaits(&self, key: PotKey, who: Waiter) -> bool {
         self.pots.get(&key).is_some_and(|pot| pot.in_line.contains(&who))
@@ -398,8 +403,11 @@ mod tests {
         grants.join(key, Waiter::Pick(QueueKey::of(3)));
         assert_eq!(grants.demand(key, |w| if w == who(1) { 0 } else { 3 }), 6);
         assert!(!grants.awaits(key, who(1)) && grants.awaits(key, who(2)));
+        assert!(grants.waits(key));
         assert_eq!(grants.call_pickers(key), [Waiter::Pick(QueueKey::of(3))]);
         assert_eq!((grants.call(key), grants.call(key)), (Some(who(2)), None));
+        grants.join(key, Waiter::Pick(QueueKey::of(3)));
+        assert!(!grants.waits(key), "refused, it goes another way");
         grants.sweep();
         assert_eq!(grants.len(), 1);
         let same = grants.set_of(vec![("a".into(), spec("10/s"))]).expect("one rate");

@@ -26,10 +26,24 @@ pub(crate) struct Orders {
     walk: Option<Walk>,
     /// What a withdrawn bounce had not ended yet, on its way home.
     returning: List,
-    /// Messages of earlier runs are still coming: no order is carried out to its end before all are there.
-    restoring: bool,
+    earlier: Earlier,
     /// When to look for orders that have expired.
     look_at: Option<Instant>,
+    /// One of them awaits messages.
+    awaits: bool,
+}
+
+/// Where the messages of earlier runs are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Earlier {
+    /// In their queues.
+    #[default]
+    Here,
+    /// On their way: no order is carried out to its end before all are there.
+    Coming,
+    /// Some stay away until the next start. Orders are about these too and stay in force, but those that move messages are
+    /// about what is here: to move all of it twice would be worse.
+    Missing,
 }
 
 /// One order and what it has done.
@@ -122,7 +136,7 @@ impl QueueCore {
 
     /// Every order in force and what it has done, in the order in which they were given.
     pub fn orders(&self) -> Vec<OrderState> {
-        let under_way = self.orders.walk.is_some() || self.orders.restoring;
+        let under_way = self.orders.walk.is_some() || self.orders.earlier != Earlier::Here;
         let state = |standing: &Standing| OrderState {
             order: standing.order.clone(),
             queues: standing.queues.iter().map(|(name, count)| (name.clone(), *count)).collect(),
@@ -135,8 +149,17 @@ impl QueueCore {
 
     /// Messages of earlier runs begin to come, or all have come.
     pub fn set_restoring(&mut self, restoring: bool) {
-        self.orders.restoring = restoring;
-        if !restoring && !self.orders.standing.is_empty() {
+        self.set_earlier(if restoring { Earlier::Coming } else { Earlier::Here });
+    }
+
+    /// Messages of earlier runs stay away until the next start: what has come goes its way.
+    pub fn restoring_failed(&mut self) {
+        self.set_earlier(Earlier::Missing);
+    }
+
+    fn set_earlier(&mut self, earlier: Earlier) {
+        self.orders.earlier = earlier;
+        if earlier != Earlier::Coming && !self.orders.standing.is_empty() {
             self.walk_again();
         }
     }
@@ -193,14 +216,14 @@ impl QueueCore {
 
     /// All that were there are taken: they may go.
     fn complete_rebindings(&mut self, now: Now) {
-        if self.orders.restoring {
+        if self.orders.earlier == Earlier::Coming {
             return;
         }
         let standing = &self.orders.standing;
         let gathering =
             (0..standing.len()).filter(|at| standing[*at].rebinds() && standing[*at].stage == Stage::Gathering);
         let awaits = |at: usize| {
-            let is_undone = standing[at + 1..].iter().any(|later| standing[at].is_undone_by(&later.order));
+            let is_undone = standing[at + 1..].iter().any(|other| standing[at].is_undone_by(&other.order));
             standing[at].awaits() && !is_undone && now.wall < standing[at].awaits_until()
         };
         let next: Vec<(usize, bool)> = gathering.map(|at| (at, awaits(at))).collect();
@@ -300,9 +323,10 @@ impl QueueCore {
 
     /// Ends orders that are over: expired, and carried out as far as they were about what was there.
     pub(crate) fn end_orders(&mut self, now: Now) {
-        let is_walking = self.orders.walk.is_some() || self.orders.restoring;
+        let (is_walking, earlier) = (self.orders.walk.is_some(), self.orders.earlier);
         let is_over = |s: &Standing| {
-            let is_done = (!is_walking || !s.order.is_about_messages()) && s.stage != Stage::Awaiting;
+            let are_here = earlier == Earlier::Here || (earlier == Earlier::Missing && s.rebinds());
+            let is_done = ((!is_walking && are_here) || !s.order.is_about_messages()) && s.stage != Stage::Awaiting;
             let is_carried_out = (s.taken.is_empty() && s.in_hand == 0) || !s.ends_messages();
             now.wall >= s.order.expires && is_done && is_carried_out
         };
@@ -330,7 +354,7 @@ impl QueueCore {
     pub(crate) fn orders_deadline(&self) -> Option<Instant> {
         let are_back = |s: &Standing| s.stage == Stage::Awaiting && self.are_back(s);
         let at_once = self.orders.walk.is_some() || !self.orders.returning.is_empty();
-        let at_once = at_once || self.orders.standing.iter().any(are_back);
+        let at_once = at_once || (self.orders.awaits && self.orders.standing.iter().any(are_back));
         if at_once { Some(Instant::ZERO) } else { self.orders.look_at }
     }
 
@@ -376,6 +400,7 @@ impl QueueCore {
     /// Tells every scheduled queue which orders it is under.
     fn mark_queues(&mut self) {
         let standing = &self.orders.standing;
+        self.orders.awaits = standing.iter().any(|s| s.stage == Stage::Awaiting);
         for queue in self.scheduled.values_mut() {
             let matches = |s: &&Standing| s.names(&queue.name);
             queue.orders = standing.iter().filter(matches).map(|s| s.order.clone()).collect();
@@ -633,7 +658,7 @@ impl Standing {
     /// True when it ends a transfer that a later order begins anew.
     fn is_undone_by(&self, later: &Order) -> bool {
         let Action::Rebind(Rebinding { change: Change::Xfer(target), .. }) = &later.action else { return false };
-        self.awaits() && self.matches(&xfer::queue_for(target))
+        self.awaits() && later.given >= self.order.given && self.matches(&xfer::queue_for(target))
     }
 
     /// How long it awaits at most those that are in hand.

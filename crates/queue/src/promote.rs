@@ -93,10 +93,7 @@ impl QueueCore {
                         return;
                     };
                     let (id, queue) = (self.messages.get(slot).map(|message| message.id), self.scheduled.get_mut(&key));
-                    let deadline = id.zip(queue).and_then(|(id, queue)| {
-                        queue.note_sent(id);
-                        queue.deadline_of(id)
-                    });
+                    let deadline = id.zip(queue).and_then(|(id, queue)| queue.deadline_of(id));
                     ready.messages.push_back(&mut self.messages, key, slot, (is_small, deadline));
                     ready.last_used = now.mono;
                     self.serve(now, ready_key);
@@ -189,7 +186,7 @@ impl QueueCore {
         let queue = self.scheduled.get_mut(&key)?;
         let is_small = queue.is_small();
         let slot = self.messages.pop_front(&mut queue.due)?;
-        queue.out += 1;
+        self.messages.get(slot).into_iter().for_each(|message| queue.goes_out(message.id));
         Some((slot, is_small))
     }
 

@@ -218,7 +218,13 @@ impl ScheduledQueue {
         self.forget_sent(id);
     }
 
-    /// A message goes to a ready queue: an order that awaits others is not about it any more.
+    /// A message leaves its place here and is out.
+    pub fn goes_out(&mut self, id: MessageId) {
+        self.out += 1;
+        self.note_sent(id);
+    }
+
+    /// A message that was here is out now: an order that awaits others is not about it any more.
     pub fn note_sent(&mut self, id: MessageId) {
         self.awaited.iter_mut().for_each(|awaited| _ = awaited.sent_since.insert(id));
     }
@@ -230,7 +236,7 @@ impl ScheduledQueue {
 
     /// Messages that are out and were out before an order began to await them, or are with an order.
     pub fn out_before(&self) -> usize {
-        self.out.saturating_sub(self.awaited.as_ref().map_or(0, |awaited| awaited.sent_since.len()))
+        self.awaited.as_ref().map_or(0, |awaited| self.out.saturating_sub(awaited.sent_since.len()))
     }
 
     /// Notes what policy said about a message.

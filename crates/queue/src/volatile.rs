@@ -38,8 +38,7 @@ impl QueueCore {
     /// A message has its place in the spool now and goes on where it was going.
     pub fn spooled(&mut self, now: Now, queued: Queued) {
         debug_assert!(!queued.message.is_volatile(), "a spooled message has a place");
-        self.insert(now, queued.queue, queued.message);
-        self.left(queued.queue, now.mono);
+        self.comes_back(now, queued.queue, queued.message);
     }
 
     /// The spool refused: what is due is tried from memory, the rest waits for another turn of the spooler. Asks for none:
@@ -97,7 +96,7 @@ impl QueueCore {
     /// A message of `key` that must wait and has no place goes to the spooler.
     pub(crate) fn spool(&mut self, key: QueueKey, message: Message) {
         if let Some(queue) = self.scheduled.get_mut(&key) {
-            queue.out += 1;
+            queue.goes_out(message.id);
         }
         self.spool_out(Queued { message, queue: key });
     }
@@ -139,7 +138,10 @@ impl QueueCore {
         queues.sort_unstable();
         for key in queues {
             let Some(queue) = self.scheduled.get_mut(&key) else { continue };
-            queue.out += self.messages.move_volatile(&mut queue.due, &mut self.unspooled.list, &those);
+            let moves = |message: &&Message| message.is_volatile() && those(message);
+            let moved: Vec<_> = self.messages.iter(&queue.due).filter(moves).map(|message| message.id).collect();
+            moved.into_iter().for_each(|id| queue.goes_out(id));
+            self.messages.move_volatile(&mut queue.due, &mut self.unspooled.list, &those);
         }
         let mut relieved: Vec<ReadyKey> =
             self.ready.iter().filter(|(_, r)| r.messages.has_volatile()).map(|(key, _)| *key).collect();

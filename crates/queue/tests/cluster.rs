@@ -22,14 +22,15 @@ fn one(queue: serde_json::Value, of_path: serde_json::Value) -> Rig {
     rig
 }
 
-type Question = (ClusterRates, u64, clock::Instant);
+/// Rates, how many, when it was asked, and whether who is refused waits.
+type Question = (ClusterRates, u64, clock::Instant, bool);
 
 /// The questions for grants since the last call; other effects are kept.
 fn questions(rig: &mut Rig) -> Vec<Question> {
     let mut asked = Vec::new();
     for effect in rig.drain() {
         match effect {
-            Effect::Grant { of, count, asked_at } => asked.push((of, count, asked_at)),
+            Effect::Grant { of, count, waits, asked_at } => asked.push((of, count, asked_at, waits)),
             other => rig.effects.push(other),
         }
     }
@@ -40,7 +41,7 @@ fn names(question: &Question) -> Vec<&str> {
     question.0.rates().iter().map(|(name, _)| &**name).collect()
 }
 
-fn answer(rig: &mut Rig, (of, _, asked_at): &Question, count: u64, wait: Duration) {
+fn answer(rig: &mut Rig, (of, _, asked_at, _): &Question, count: u64, wait: Duration) {
     rig.core.granted(rig.now, of, *asked_at, count, wait);
 }
 
@@ -149,6 +150,7 @@ fn a_source_that_has_to_be_asked_for_is_a_way_and_comes_behind_the_queues_rate()
         assert_eq!(rig.ready(), [("a".into(), 0)]);
         let question = questions(&mut rig).remove(0);
         assert!(names(&question)[0].starts_with(name), "{name}: {:?}", names(&question));
+        assert_eq!(question.3, name.contains("queue"), "that a source may not be chosen is an answer");
         answer(&mut rig, &question, 1, Duration::ZERO);
     }
     assert_eq!(rig.ready(), [("a".into(), 1)]);
@@ -173,6 +175,7 @@ fn a_source_is_asked_for_in_its_turn_and_a_refusal_gives_the_turn_to_the_next() 
     assert_eq!(turns.last(), Some(&2), "every other message, by grants: {turns:?}");
     rig.admit("x.test", 3);
     let question = questions(&mut rig).remove(0);
+    assert!(!question.3, "whoever goes another way takes no place in line");
     answer(&mut rig, &question, 0, Duration::from_secs(1800));
     assert_eq!(rig.ready(), [("a".into(), 2), ("b".into(), 5)], "b has what a may not");
 }

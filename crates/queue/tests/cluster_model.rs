@@ -168,7 +168,7 @@ impl Run {
         for effect in effects {
             match effect {
                 Effect::Open(opening) => node.conn = Some(opening.conn),
-                Effect::Grant { of, count, asked_at } => questions.push((of, count, asked_at)),
+                Effect::Grant { of, count, asked_at, .. } => questions.push((of, count, asked_at)),
                 _ => {}
             }
         }

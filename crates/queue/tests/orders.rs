@@ -4,42 +4,10 @@ mod support;
 
 use clock::Duration;
 use message::MessageId;
-use queue::{Action, Change, ConnKey, Criteria, Effect, Ending, Order, OrderId, OrderState, Queued, Rebinding, Take};
+use queue::{Action, Change, Criteria, Effect, Ending, OrderId, Rebinding, Take};
 use std::collections::BTreeSet;
+use support::ordered::{ROOMY, give, move_all, of_domain, rig, state, wait};
 use support::{Rig, config, failure, path, route};
-
-const ROOMY: u64 = 1_000_000;
-
-/// Queues `x.test` and `t@y.test` over the ready queues `a` and, for `x.test` only, `b`.
-fn rig(max_ready: usize) -> Rig {
-    let mut rig = Rig::new();
-    let path = path(serde_json::json!({"max_ready": max_ready, "connection_limit": 1}));
-    rig.routed("x.test", config(serde_json::json!({})), route(&[("a", 1), ("b", 1)], &path, ROOMY));
-    rig.routed("t@y.test", config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
-    rig
-}
-
-fn of_domain(domain: &str) -> Criteria {
-    Criteria { domain: Some(domain.into()), ..Criteria::default() }
-}
-
-fn give(rig: &mut Rig, number: u8, action: Action, secs: u64) -> usize {
-    let given = rig.now.wall;
-    let order = Order {
-        id: OrderId([number; 16]),
-        action,
-        reason: "because".into(),
-        given,
-        expires: given + Duration::from_secs(secs),
-        suppress_logging: false,
-        survives_restart: true,
-    };
-    rig.core.order(rig.now, order)
-}
-
-fn state(rig: &Rig) -> OrderState {
-    rig.core.orders().remove(0)
-}
 
 fn counts(rig: &Rig) -> (u64, Vec<(String, u64)>) {
     let state = state(rig);
@@ -57,19 +25,6 @@ fn bounced(rig: &mut Rig) -> BTreeSet<MessageId> {
         rig.core.forget(rig.now.mono, queued);
     }
     endings.into_iter().map(|(queued, _)| queued.message.id).collect()
-}
-
-/// Messages of `queue` that wait for an hour, after so many attempts.
-fn wait(rig: &mut Rig, queue: &str, attempts: u16, count: usize) -> BTreeSet<MessageId> {
-    let one = |rig: &mut Rig| {
-        let mut message = rig.message(1);
-        message.attempts = attempts;
-        message.due = rig.now.wall + Duration::from_secs(3600);
-        let id = message.id;
-        rig.core.admit(rig.now, queue, message);
-        id
-    };
-    (0..count).map(|_| one(rig)).collect()
 }
 
 #[test]
@@ -101,20 +56,6 @@ fn rebind(criteria: Criteria) -> Action {
         change: Change::Set([("queue".to_owned(), "t@y.test".to_owned())].into()),
         always_flush: false,
     })
-}
-
-/// Carries out what rebindings took: all of it goes to `t@y.test`.
-fn move_all(rig: &mut Rig) -> BTreeSet<MessageId> {
-    let mut moved = BTreeSet::new();
-    for (queued, ending) in rig.endings() {
-        let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
-        assert!(moved.insert(queued.message.id), "twice");
-        rig.core.rebound(rig.now, queued, queue::schedule::Belonging::to("t@y.test"));
-        rig.pass(Duration::ZERO);
-        assert!(rig.core.orders().iter().any(|o| o.order.id == order.id), "over before the last is done");
-        rig.core.settled_for(rig.now, order.id);
-    }
-    moved
 }
 
 #[test]
@@ -201,164 +142,20 @@ fn a_rebinding_waits_for_messages_of_earlier_runs() {
     assert!(rig.core.orders().is_empty());
 }
 
-const TARGET: &str = "http://10.0.0.2:8000";
-const AWAY: &str = "http://10.0.0.2:8000.xfer.kumomta.internal";
-
-fn transfer(change: Change, criteria: Criteria) -> Action {
-    Action::Rebind(Rebinding { criteria, change, always_flush: false })
-}
-
-/// Two messages wait for a transfer, a third is in hand when the transfer is taken back.
-fn taken_back() -> (Rig, BTreeSet<MessageId>, Queued, ConnKey) {
-    let mut rig = rig(100);
-    let path = path(serde_json::json!({"connection_limit": 1}));
-    rig.routed(AWAY, config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
-    rig.admit(AWAY, 1);
-    let conn = rig.opened()[0];
-    let queued = rig.take(conn).expect("one is ready");
-    let waiting = wait(&mut rig, AWAY, 1, 2);
-    rig.pass(Duration::from_secs(1));
-    let all = Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() };
-    assert_eq!(give(&mut rig, 1, transfer(Change::CancelXfer, all), 0), 3);
-    rig.pass(Duration::ZERO);
-    (rig, waiting, queued, conn)
-}
-
 #[test]
-fn the_end_of_a_transfer_awaits_who_is_in_hand() {
-    let (mut rig, waiting, queued, _) = taken_back();
-    assert_eq!(move_all(&mut rig), waiting, "they wait for nobody");
-    rig.pass(Duration::ZERO);
-    assert!(state(&rig).under_way, "one is in hand");
-    let id = queued.message.id;
-    rig.core.retry(rig.now, queued, Duration::from_secs(10));
-    rig.pass(Duration::ZERO);
-    assert_eq!(move_all(&mut rig), BTreeSet::from([id]), "as soon as it is back");
-    rig.pass(Duration::ZERO);
-    assert!(rig.core.orders().is_empty(), "it is over with the last");
-    assert_eq!([AWAY, "t@y.test"].map(|queue| rig.core.scheduled_in(queue)), [0, 3]);
-}
-
-#[test]
-fn the_end_of_a_transfer_is_not_about_those_who_come_or_are_sent_later() {
-    let (mut rig, _, queued, _) = taken_back();
-    move_all(&mut rig);
-    // Moved there by policy: accepted long before.
-    let id = queued.message.id;
-    let mut old = queued.message.clone();
-    let mut octets = *id.as_bytes();
-    octets[15] ^= 1;
-    old.id = MessageId::from_bytes(octets);
-    rig.core.admit(rig.now, AWAY, old);
-    rig.pass(Duration::ZERO);
-    assert!(move_all(&mut rig).is_empty(), "it comes");
-    rig.core.retry(rig.now, queued, Duration::from_secs(10));
-    rig.pass(Duration::ZERO);
-    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
-    rig.pass(Duration::ZERO);
-    assert!(rig.core.orders().is_empty(), "nobody else is awaited");
-}
-
-#[test]
-fn the_same_end_of_a_transfer_again_takes_the_place_of_the_first() {
-    let (mut rig, _, queued, _) = taken_back();
-    move_all(&mut rig);
-    let all = Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() };
-    give(&mut rig, 2, transfer(Change::CancelXfer, all), 0);
-    rig.pass(Duration::ZERO);
-    assert_eq!((rig.core.orders().len(), state(&rig).order.id), (1, OrderId([2; 16])));
-    let id = queued.message.id;
-    rig.core.retry(rig.now, queued, Duration::from_secs(10));
-    rig.pass(Duration::ZERO);
-    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
-}
-
-#[test]
-fn an_end_that_is_undone_before_it_was_carried_out_awaits_nobody() {
-    let (mut rig, _, queued, _) = taken_back();
-    move_all(&mut rig);
+fn what_came_before_recovery_failed_is_moved_and_other_orders_stay_for_the_rest() {
+    let mut rig = rig(2);
     rig.core.set_restoring(true);
-    let all = Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() };
-    give(&mut rig, 2, transfer(Change::CancelXfer, all), 0);
-    give(&mut rig, 3, transfer(Change::Xfer(TARGET.into()), of_domain("nobody.test")), 0);
-    rig.core.set_restoring(false);
-    rig.pass(Duration::ZERO);
-    assert!(rig.core.orders().is_empty());
-    rig.core.retry(rig.now, queued, Duration::from_secs(10));
-    assert!(move_all(&mut rig).is_empty());
-}
-
-#[test]
-fn who_was_not_tried_is_awaited_as_well() {
-    let (mut rig, _, queued, conn) = taken_back();
-    move_all(&mut rig);
-    let id = queued.message.id;
-    rig.core.give_back(rig.now, conn, queued);
-    rig.pass(Duration::ZERO);
-    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
-}
-
-#[test]
-fn the_end_of_a_transfer_is_over_when_the_one_in_hand_is_gone() {
-    let (mut rig, _, queued, _) = taken_back();
-    move_all(&mut rig);
-    rig.pass(Duration::from_secs(60));
-    assert_eq!(rig.core.orders().len(), 1, "it is in hand still");
-    rig.core.forget(rig.now.mono, &queued);
-    rig.pass(Duration::ZERO);
-    assert!(rig.core.orders().is_empty());
-}
-
-#[test]
-fn the_end_of_a_transfer_awaits_nobody_for_ever() {
-    let (mut rig, _, queued, _) = taken_back();
-    move_all(&mut rig);
-    rig.pass(Duration::from_secs(898));
-    assert_eq!(rig.core.orders().len(), 1);
-    rig.pass(Duration::from_secs(2));
-    assert!(rig.core.orders().is_empty());
-    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    give(&mut rig, 1, rebind(of_domain("x.test")), 0);
+    let old = wait(&mut rig, "x.test", 1, 2);
     rig.pass(Duration::ZERO);
     assert!(move_all(&mut rig).is_empty());
-    assert_eq!(rig.core.scheduled_in(AWAY), 1);
-}
-
-#[test]
-fn who_is_sent_off_again_is_not_brought_back_by_an_earlier_order() {
-    let (mut rig, _, queued, _) = taken_back();
-    move_all(&mut rig);
-    give(&mut rig, 2, transfer(Change::Xfer("http://10.0.0.3".into()), of_domain("nobody.test")), 0);
+    give(&mut rig, 2, Action::Bounce(of_domain("y.test")), 0);
+    rig.core.restoring_failed();
     rig.pass(Duration::ZERO);
-    assert_eq!(state(&rig).order.id, OrderId([1; 16]), "another node");
-    give(&mut rig, 3, transfer(Change::Xfer(TARGET.into()), of_domain("nobody.test")), 0);
-    rig.pass(Duration::ZERO);
-    assert!(rig.core.orders().is_empty());
-    rig.core.retry(rig.now, queued, Duration::from_secs(10));
-    rig.pass(Duration::ZERO);
-    assert!(move_all(&mut rig).is_empty());
-}
-
-#[test]
-fn who_cannot_be_brought_back_goes_on() {
-    let (mut rig, waiting, in_hand, conn) = taken_back();
-    for (mut queued, _) in rig.endings() {
-        queued.message.due = rig.now.wall;
-        rig.core.stays(rig.now, queued);
-        rig.core.settled_for(rig.now, OrderId([1; 16]));
-    }
-    rig.pass(Duration::ZERO);
-    assert!(rig.endings().is_empty(), "asked once");
-    let tried = rig.take(conn).expect("it is its turn");
-    assert!(waiting.contains(&tried.message.id));
-    rig.core.retry(rig.now, tried, Duration::from_secs(10));
-    rig.pass(Duration::ZERO);
-    assert!(rig.endings().is_empty(), "nor when that has failed");
-    assert_eq!(rig.core.orders().len(), 1, "another one is awaited");
-    let id = in_hand.message.id;
-    rig.core.retry(rig.now, in_hand, Duration::from_secs(10));
-    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
-    rig.pass(Duration::ZERO);
-    assert!(rig.core.orders().is_empty());
+    assert_eq!(move_all(&mut rig), old);
+    rig.pass(Duration::from_secs(120));
+    assert!(state(&rig).order.id == OrderId([2; 16]) && state(&rig).under_way, "it waits for the next start");
 }
 
 #[test]

@@ -192,7 +192,7 @@ impl Model {
             }
             // Nobody counts for the cluster, or somebody does again.
             Effect::Grant { .. } if fails => core.set_away(now, true),
-            Effect::Grant { of, count, asked_at } => {
+            Effect::Grant { of, count, asked_at, .. } => {
                 let granted = if self.faults { count.min(self.route % 3) } else { count };
                 let wait = if granted < count { Duration::from_millis(self.route % 400) } else { Duration::ZERO };
                 core.granted(now, &of, asked_at, granted, wait);

@@ -9,13 +9,14 @@ mod client;
 mod limits;
 mod local;
 mod redis;
+mod scripts;
 mod server;
 mod times;
 mod verdict;
 
 pub use crate::redis::ShareError;
 pub use client::{RedisClient, Reply};
-pub use limits::{Holder, LeaseAnswer, NamedRates, WANTED_MS};
+pub use limits::{Asker, Holder, LeaseAnswer, NamedRates, WANTED_MS};
 pub use local::{Local, NAMES_MAX};
 pub use verdict::Verdict;
 

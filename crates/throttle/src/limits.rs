@@ -1,10 +1,11 @@
 //! Rates and limits of queues and paths, counted in Redis for all nodes.
 //!
 //! A rate: admissions of several rates at once, of each so many or of none; whoever asked has [`queue::GRANT_LIFE`] to
-//! spend them, and the burst is lowered by what comes in that time, so that what is spent late is not too much. A
-//! limit: a sorted set of leases by the moment each ends, taken in several sets or in none, together with the rates that its
-//! connection needs, renewed by its holder, gone by itself when the holder is; given back late where Redis was away. All by
-//! scripts and by the server's clock: redis-cell cannot take several or none.
+//! spend them, and the burst is lowered by what comes in that time, so that what is spent late is not too much. Who is refused
+//! has a place in line and comes back when it is his turn. A limit: a sorted set of leases by the moment each ends, taken
+//! in several sets or in none, together with the rates that its connection needs, renewed by its holder, gone by itself when
+//! the holder is; given back late where Redis was away. All by scripts and by the server's clock: redis-cell cannot take
+//! several or none.
 
 use crate::Throttles;
 use crate::redis::{Link, MICROS_MAX, Redis};
@@ -22,6 +23,15 @@ pub type Holder = (String, LeaseSet);
 /// Names of rates, each with what it admits.
 pub type NamedRates<'a> = &'a [(Arc<str>, ThrottleSpec)];
 
+/// Who wants leases and rates.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asker<'a> {
+    /// His name among those who wait: that of a node and what it asks for.
+    pub name: &'a str,
+    /// He has no lease at all: refused one, he goes before all who have some, for [`WANTED_MS`] after he asked last.
+    pub has_none: bool,
+}
+
 /// What Redis says to who wants leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseAnswer {
@@ -29,7 +39,7 @@ pub enum LeaseAnswer {
     Had,
     /// One of the limits is reached; nothing was taken.
     NoLease,
-    /// One of the rates admits none for so long; nothing was taken.
+    /// One of the rates admits none for so long, or others are before him; nothing was taken but a place in line.
     NoRate(Duration),
 }
 
@@ -39,18 +49,19 @@ impl Throttles {
         self.shared.get().map(Redis::share)
     }
 
-    /// Takes at most `count` admissions of all of these rates; how many, and how long none will be had after them. `None`
-    /// while Redis is away.
-    pub async fn grants(&self, rates: NamedRates<'_>, count: u64) -> Option<(u64, Duration)> {
-        self.shared.get()?.asked(async |link| take_grants(link, rates, count).await).await
+    /// Takes at most `count` admissions of all of these rates; how many, and how long from now on none will be had after them,
+    /// or, for `who` was refused and waits, until his turn. `None` while Redis is away.
+    pub async fn grants(&self, rates: NamedRates<'_>, count: u64, who: Option<&str>) -> Option<(u64, Duration)> {
+        let begun = Instant::now();
+        let answer = self.shared.get()?.asked(async |link| take_grants(link, rates, count, who).await).await;
+        answer.map(|(count, wait)| (count, left_of(wait, begun)))
     }
 
     /// Takes one lease of each and one event of each rate, or nothing. `None` while Redis is away; what it may have done all the
-    /// same it is told to undo once it is back. A `waiter` is somebody who has none at all: when refused a lease he goes before
-    /// all who have some, for [`WANTED_MS`] after he asked last.
-    pub async fn lease(&self, holder: &Holder, waiter: Option<&str>, rates: NamedRates<'_>) -> Option<LeaseAnswer> {
+    /// same it is told to undo once it is back.
+    pub async fn lease(&self, holder: &Holder, asker: Asker<'_>, rates: NamedRates<'_>) -> Option<LeaseAnswer> {
         let redis = self.shared.get()?;
-        let mut was_asked = false;
+        let (begun, mut was_asked) = (Instant::now(), false);
         let answer = redis
             .asked(async |link| {
                 if link.is_young(redis.answer_max) {
@@ -58,20 +69,23 @@ impl Throttles {
                     return Ok(LeaseAnswer::NoLease);
                 }
                 was_asked = true;
-                take_lease(link, holder, waiter, rates).await
+                take_lease(link, holder, asker, rates).await
             })
             .await;
         if answer.is_none() && was_asked {
             redis.owe(holder);
         }
-        answer
+        answer.map(|answer| match answer {
+            LeaseAnswer::NoRate(wait) => LeaseAnswer::NoRate(left_of(wait, begun)),
+            other => other,
+        })
     }
 
     /// The same for a node that goes by its share while Redis is told what is held: one that was just started is asked too.
     /// `None` at once while Redis is away.
-    pub async fn lease_of_share(&self, holder: &Holder, waiter: Option<&str>) -> Option<LeaseAnswer> {
+    pub async fn lease_of_share(&self, holder: &Holder, asker: Asker<'_>) -> Option<LeaseAnswer> {
         let redis = self.shared.get().filter(|redis| redis.is_here())?;
-        redis.asked(async |link| take_lease(link, holder, waiter, &[]).await).await
+        redis.asked(async |link| take_lease(link, holder, asker, &[]).await).await
     }
 
     /// Makes leases last on, behind giving back what could not be given back before; of each holder whether he has his still.
@@ -138,10 +152,20 @@ async fn give_back(mut link: Link, holders: &[Holder]) -> Result<(), RedisError>
 async fn take_lease(
     mut link: Link,
     holder: &Holder,
-    waiter: Option<&str>,
+    asker: Asker<'_>,
     rates: NamedRates<'_>,
 ) -> Result<LeaseAnswer, RedisError> {
-    let answer = lease(link.keys, holder, waiter, rates).query_async::<i64>(&mut link.connection).await?;
+    let (id, limits) = holder;
+    let waiter = if asker.has_none { asker.name } else { "" };
+    let add = |eval: &mut ::redis::Cmd| {
+        eval.arg(limits.len() * 2 + keys_of(rates));
+        add_limit_keys(eval, link.keys, limits);
+        add_rate_keys(eval, link.keys, rates);
+        eval.arg(id).arg(LEASE_LIFE_MS).arg(waiter).arg(WANTED_MS).arg(asker.name).arg(limits.len());
+        limits.iter().for_each(|(_, limit)| _ = eval.arg(*limit));
+        add_terms(eval, rates);
+    };
+    let answer = link.scripts.lease.ask::<i64>(&mut link.connection, add).await?;
     Ok(match answer {
         0 => LeaseAnswer::Had,
         1.. => LeaseAnswer::NoLease,
@@ -149,16 +173,19 @@ async fn take_lease(
     })
 }
 
-async fn take_grants(mut link: Link, rates: NamedRates<'_>, count: u64) -> Result<(u64, Duration), RedisError> {
-    let mut eval = cmd("EVAL");
-    eval.arg(GRANTS).arg(rates.len());
-    rates.iter().for_each(|(name, _)| _ = eval.arg(format!("{}{name}", link.keys)));
-    eval.arg(count);
-    for (_, spec) in rates {
-        let (interval, tolerance) = terms(spec);
-        eval.arg(interval).arg(tolerance);
-    }
-    let (count, wait_us) = eval.query_async::<(u64, u64)>(&mut link.connection).await?;
+async fn take_grants(
+    mut link: Link,
+    rates: NamedRates<'_>,
+    count: u64,
+    who: Option<&str>,
+) -> Result<(u64, Duration), RedisError> {
+    let add = |eval: &mut ::redis::Cmd| {
+        eval.arg(keys_of(rates));
+        add_rate_keys(eval, link.keys, rates);
+        eval.arg(who.unwrap_or_default()).arg(count);
+        add_terms(eval, rates);
+    };
+    let (count, wait_us) = link.scripts.grants.ask::<(u64, u64)>(&mut link.connection, add).await?;
     Ok((count, Duration::from_micros(wait_us)))
 }
 
@@ -172,106 +199,59 @@ fn terms(spec: &ThrottleSpec) -> (u64, u64) {
 }
 
 async fn renew(mut link: Link, held: &[Holder]) -> Result<Vec<u64>, RedisError> {
-    let mut all = pipe();
-    held.iter().for_each(|holder| _ = all.add_command(lease(link.keys, holder, None, &[])));
     if held.is_empty() {
         return cmd("PING").query_async::<String>(&mut link.connection).await.map(|_| Vec::new());
+    }
+    let mut all = pipe();
+    for (id, limits) in held {
+        let mut eval = link.scripts.renew.whole();
+        eval.arg(limits.len() * 2);
+        add_limit_keys(&mut eval, link.keys, limits);
+        eval.arg(id).arg(LEASE_LIFE_MS);
+        limits.iter().for_each(|(_, limit)| _ = eval.arg(*limit));
+        all.add_command(eval);
     }
     all.query_async(&mut link.connection).await
 }
 
-fn lease(keys: &str, (id, limits): &Holder, waiter: Option<&str>, rates: NamedRates<'_>) -> ::redis::Cmd {
-    let mut eval = cmd("EVAL");
-    eval.arg(LEASE).arg(limits.len() * 2 + rates.len());
+/// Of all limits their leases, then who waits for them.
+fn add_limit_keys(eval: &mut ::redis::Cmd, keys: &str, limits: &LeaseSet) {
     limits.iter().for_each(|(name, _)| _ = eval.arg(lease_key(keys, name)));
     limits.iter().for_each(|(name, _)| _ = eval.arg(format!("{}:wanted", lease_key(keys, name))));
+}
+
+/// How many keys there are for these rates.
+fn keys_of(rates: NamedRates<'_>) -> usize {
+    if rates.is_empty() { 0 } else { rates.len() + 2 }
+}
+
+/// The count of each rate, then the line of those who need just these, and when places in it end.
+fn add_rate_keys(eval: &mut ::redis::Cmd, keys: &str, rates: NamedRates<'_>) {
+    if rates.is_empty() {
+        return;
+    }
     rates.iter().for_each(|(name, _)| _ = eval.arg(format!("{keys}{name}")));
-    eval.arg(id).arg(LEASE_LIFE_MS).arg(waiter.unwrap_or_default()).arg(WANTED_MS).arg(limits.len());
-    limits.iter().for_each(|(_, limit)| _ = eval.arg(*limit));
+    let names: Vec<&str> = rates.iter().map(|(name, _)| &**name).collect();
+    let names = names.join("+");
+    eval.arg(format!("{keys}{names}:line")).arg(format!("{keys}{names}:line-ends"));
+}
+
+fn add_terms(eval: &mut ::redis::Cmd, rates: NamedRates<'_>) {
     for (_, spec) in rates {
         let (interval, tolerance) = terms(spec);
         eval.arg(interval).arg(tolerance);
     }
-    eval
+}
+
+/// What is left of a wait that an answer names. It is counted from the question on: who comes back a whole answer late would lose
+/// that time of the rate, and who is early hears how much is missing.
+fn left_of(wait: Duration, begun: Instant) -> Duration {
+    wait.saturating_sub(begun.elapsed())
 }
 
 fn lease_key(keys: &str, name: &str) -> String {
     format!("{keys}lease:{name}")
 }
-
-/// GCRA over several keys. Answers how many were admitted of each, and how long to wait for the next, in microseconds.
-const GRANTS: &str = "
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local count, arrivals = tonumber(ARGV[1]), {}
-for i, key in ipairs(KEYS) do
-  local interval, tolerance = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1])
-  arrivals[i] = math.max(tonumber(redis.call('GET', key) or '0'), now)
-  count = math.min(count, math.floor((now + tolerance - arrivals[i]) / interval) + 1)
-end
-count = math.max(count, 0)
-local wait = 0
-for i, key in ipairs(KEYS) do
-  local interval, tolerance = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1])
-  local arrival = arrivals[i] + count * interval
-  if count > 0 then
-    redis.call('SET', key, string.format('%.0f', arrival), 'PX', string.format('%.0f', math.ceil((arrival - now) / 1000)))
-  end
-  wait = math.max(wait, arrival - now - tolerance)
-end
-return {count, wait}
-";
-
-/// One lease in each of several sorted sets and one event of each of several rates (GCRA), or nothing; whoever has the lease has
-/// it longer, and its rates have counted it. Behind the keys of the sets are those of who waits and has none: who asked longest
-/// ago goes first. Answers 0, which set has none, or below 0 for how many microseconds a rate admits none.
-const LEASE: &str = "
-local time = redis.call('TIME')
-local seconds, micros = tonumber(time[1]), tonumber(time[2])
-local now = seconds * 1000 + math.floor(micros / 1000)
-local id, life, waiter, wanted_for = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
-local count = tonumber(ARGV[5])
-local rates, now_us, wait, arrivals = #KEYS - 2 * count, seconds * 1000000 + micros, 0, {}
-if redis.call('ZSCORE', KEYS[1], id) then
-  rates = 0
-end
-for i = 1, rates do
-  local tolerance = tonumber(ARGV[5 + count + 2 * i])
-  arrivals[i] = math.max(tonumber(redis.call('GET', KEYS[2 * count + i]) or '0'), now_us)
-  wait = math.max(wait, arrivals[i] - now_us - tolerance)
-end
-if wait > 0 then
-  return -wait
-end
-for i = 1, count do
-  local key, wanted = KEYS[i], KEYS[count + i]
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
-  if not redis.call('ZSCORE', key, id) then
-    redis.call('ZREMRANGEBYSCORE', wanted, '-inf', now)
-    local before = waiter ~= '' and redis.call('ZRANK', wanted, waiter) or redis.call('ZCARD', wanted)
-    if tonumber(ARGV[i + 5]) - redis.call('ZCARD', key) <= before then
-      if waiter ~= '' then
-        redis.call('ZADD', wanted, now + wanted_for, waiter)
-        redis.call('PEXPIRE', wanted, wanted_for)
-      end
-      return i
-    end
-  end
-end
-for i = 1, count do
-  redis.call('ZADD', KEYS[i], now + life, id)
-  redis.call('PEXPIRE', KEYS[i], 2 * life)
-  if waiter ~= '' then
-    redis.call('ZREM', KEYS[count + i], waiter)
-  end
-end
-for i = 1, rates do
-  local arrival = arrivals[i] + tonumber(ARGV[4 + count + 2 * i])
-  local lasts = math.ceil((arrival - now_us) / 1000)
-  redis.call('SET', KEYS[2 * count + i], string.format('%.0f', arrival), 'PX', string.format('%.0f', lasts))
-end
-return 0
-";
 
 /// How long a lease lasts whose holder is gone.
 const LEASE_LIFE_MS: u64 = 15_000;
@@ -293,6 +273,13 @@ const QUESTIONS_UNTIL_TOLD: u32 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_counted_from_the_question_on() {
+        let begun = Instant::now().checked_sub(Duration::from_millis(2)).expect("the machine has run for longer");
+        assert!(left_of(Duration::from_secs(9), begun) <= Duration::from_millis(8998));
+        assert_eq!(left_of(Duration::from_millis(1), begun), Duration::ZERO);
+    }
 
     #[test]
     fn bursts_are_lowered_by_what_comes_while_a_grant_is_good() {

@@ -6,13 +6,14 @@
 
 use crate::Verdict;
 use crate::limits::{FORGOTTEN_AFTER, Holder, OWED_MAX};
+use crate::scripts::Scripts;
 use crate::server::{Connection, Login, OURS, Server};
 use crate::times::QuestionTimes;
 use ::redis::{RedisError, Value};
 use clock::{Duration, Instant};
 use config::{RedisThrottles, ThrottleSpec};
 use queue::throttle::Rate;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time;
 use thiserror::Error;
 use watched::Times;
@@ -44,6 +45,7 @@ pub(crate) struct Link {
     pub(crate) connection: Connection,
     /// What the names of rates and limits that are taken together begin with.
     pub(crate) keys: &'static str,
+    pub(crate) scripts: Arc<Scripts>,
     /// The server has redis-cell.
     has_cell: bool,
     /// When the server was started, if it says so; of a cluster the one that was last. When it was found again, where that is not
@@ -216,7 +218,7 @@ async fn link(server: &Server, limit: Duration) -> Result<Link, RedisError> {
     let info = ::redis::cmd("INFO").arg("server").query_async::<Value>(&mut connection).await;
     let up = info.ok().and_then(|info| texts(&info).iter().filter_map(|text| uptime(text)).min());
     let born = up.and_then(|up| time::Instant::now().checked_sub(up));
-    Ok(Link { connection, keys: server.keys(), has_cell, born })
+    Ok(Link { connection, keys: server.keys(), scripts: Arc::new(Scripts::new()), has_cell, born })
 }
 
 async fn ask(mut link: Link, key: &str, spec: &ThrottleSpec) -> Result<Verdict, RedisError> {

@@ -6,8 +6,8 @@ use e2e::scratch::Scratch;
 use e2e::until::{LATER, SOON, until};
 use nix::sys::signal::Signal;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use throttle::{Holder, LeaseAnswer, Throttles};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use throttle::{Asker, Holder, LeaseAnswer, NamedRates, Throttles};
 use tokio::runtime::{Builder, Runtime};
 
 async fn shared_by(redis: &RunningRedis) -> Throttles {
@@ -29,6 +29,11 @@ fn rate(name: &str, spec: &str) -> (Arc<str>, ThrottleSpec) {
     (name.into(), spec.parse().expect("a throttle"))
 }
 
+/// Somebody who has leases already.
+fn by(name: &str) -> Asker<'_> {
+    Asker { name, has_none: false }
+}
+
 #[test]
 fn a_rate_gives_its_burst_and_not_one_more_and_of_several_the_least() {
     let scratch = Scratch::new();
@@ -37,18 +42,22 @@ fn a_rate_gives_its_burst_and_not_one_more_and_of_several_the_least() {
         let throttles = shared_by(&redis).await;
         // Ten an hour: no other comes while this runs.
         let hourly = rate("hourly", "10/h");
-        let (count, wait) = throttles.grants(std::slice::from_ref(&hourly), 256).await.expect("an answer");
+        let (count, wait) = throttles.grants(std::slice::from_ref(&hourly), 256, None).await.expect("an answer");
         assert_eq!(count, 9, "the burst, lowered by what a grant may be late");
         assert!(wait <= queue::GRANT_LIFE, "{wait:?}");
         // This wait is what is tested: behind it, and by no event, there is one more.
         tokio::time::sleep(wait).await;
-        let (count, wait) = throttles.grants(std::slice::from_ref(&hourly), 256).await.expect("an answer");
+        let (count, wait) = throttles.grants(std::slice::from_ref(&hourly), 256, None).await.expect("an answer");
         assert_eq!(count, 1, "the last of the burst");
         assert!(wait > Duration::from_secs(300), "{wait:?}");
-        assert_eq!(throttles.grants(&[hourly], 256).await.expect("an answer").0, 0);
+        assert_eq!(throttles.grants(&[hourly], 256, None).await.expect("an answer").0, 0);
         let (few, many) = (rate("few", "3/h"), rate("many", "100/h"));
-        assert_eq!(throttles.grants(&[many.clone(), few], 256).await.expect("an answer").0, 2);
-        assert_eq!(throttles.grants(&[many], 256).await.expect("an answer").0, 97, "what was refused is not counted");
+        assert_eq!(throttles.grants(&[many.clone(), few], 256, None).await.expect("an answer").0, 2);
+        assert_eq!(
+            throttles.grants(&[many], 256, None).await.expect("an answer").0,
+            97,
+            "what was refused is not counted"
+        );
     });
 }
 
@@ -91,7 +100,7 @@ fn redis_cell_counts_hits_where_the_server_has_it() {
         let wait = verdicts[3].retry_after.expect("refused");
         assert!(wait > Duration::from_secs(880) && wait <= Duration::from_secs(900), "{wait:?}");
         // The limits are counted by scripts of ours all the same.
-        assert_eq!(one.grants(&[rate("few", "3/h")], 256).await.expect("an answer").0, 2);
+        assert_eq!(one.grants(&[rate("few", "3/h")], 256, None).await.expect("an answer").0, 2);
     });
     // KumoMTA's key, in redis-cell's form, not in that of our script.
     assert_eq!(redis.ask(&["EXISTS", "lua-user-throttle-some:4:3:3600"]).trim(), "1");
@@ -118,21 +127,21 @@ fn a_cluster_counts_like_one_server() {
             assert_eq!(admitted, 2, "{name}");
         }
         let rates = [rate("many", "100/h"), rate("few", "4/h"), rate("some", "50/h")];
-        assert_eq!(one.grants(&rates, 256).await.expect("an answer").0, 3);
-        assert_eq!(other.grants(&rates, 256).await.expect("an answer").0, 0);
-        assert_eq!(other.grants(&rates[..1], 256).await.expect("an answer").0, 96);
+        assert_eq!(one.grants(&rates, 256, None).await.expect("an answer").0, 3);
+        assert_eq!(other.grants(&rates, 256, None).await.expect("an answer").0, 0);
+        assert_eq!(other.grants(&rates[..1], 256, None).await.expect("an answer").0, 96);
         until_old(&one).await;
         let holder = |id: &str| -> Holder {
             (id.to_owned(), [("x".into(), 1), ("y".into(), 2), ("z".into(), 3)].into_iter().collect())
         };
         let (a, b) = (holder("a"), holder("b"));
-        assert_eq!(one.lease(&a, None, &[]).await, Some(LeaseAnswer::Had));
-        assert_eq!(other.lease(&b, None, &[]).await, Some(LeaseAnswer::NoLease), "the narrowest is taken");
+        assert_eq!(one.lease(&a, by("any"), &[]).await, Some(LeaseAnswer::Had));
+        assert_eq!(other.lease(&b, by("any"), &[]).await, Some(LeaseAnswer::NoLease), "the narrowest is taken");
         assert_eq!(one.renew(std::slice::from_ref(&a)).await, Some(vec![true]));
         one.give_back(&a).await;
         let few = [rate("one", "2/h,max_burst=1")];
-        assert_eq!(other.lease(&b, None, &few).await, Some(LeaseAnswer::Had));
-        let of_rate = one.lease(&holder("c"), None, &few).await;
+        assert_eq!(other.lease(&b, by("any"), &few).await, Some(LeaseAnswer::Had));
+        let of_rate = one.lease(&holder("c"), by("any"), &few).await;
         assert!(matches!(of_rate, Some(LeaseAnswer::NoRate(wait)) if wait > SOON), "{of_rate:?}");
     });
     // Single throttles are spread, what is taken together is together.
@@ -161,7 +170,7 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
     let runtime = runtime();
     let throttles = runtime.block_on(shared_by(&redis));
     let (a, b, c) = (holder("a"), holder("b"), holder("c"));
-    let lease = |of: &Holder| runtime.block_on(throttles.lease(of, None, &[]));
+    let lease = |of: &Holder| runtime.block_on(throttles.lease(of, by("any"), &[]));
     let renew = |of: &Holder| runtime.block_on(throttles.renew(std::slice::from_ref(of)));
     // A server that was just started gives none for some seconds.
     until(SOON, "a lease of a server that is not young any more", || {
@@ -193,19 +202,20 @@ fn a_lease_and_the_rates_of_its_connection_are_had_together_or_not_at_all() {
         // No other comes while this runs.
         let (few, many) = (rate("few", "4/h,max_burst=1"), rate("many", "100/h,max_burst=1"));
         let both = [many.clone(), few];
-        assert_eq!(throttles.lease(&holder("a", 2), None, &both).await, Some(LeaseAnswer::Had));
-        assert_eq!(throttles.lease(&holder("a", 2), None, &both).await, Some(LeaseAnswer::Had), "it has it");
-        let refused = throttles.lease(&holder("b", 2), None, &both).await;
+        assert_eq!(throttles.lease(&holder("a", 2), by("any"), &both).await, Some(LeaseAnswer::Had));
+        assert_eq!(throttles.lease(&holder("a", 2), by("any"), &both).await, Some(LeaseAnswer::Had), "it has it");
+        let refused = throttles.lease(&holder("b", 2), by("any"), &both).await;
         let Some(LeaseAnswer::NoRate(wait)) = refused else { panic!("{refused:?}") };
         assert!(wait > Duration::from_secs(800) && wait <= Duration::from_secs(900), "by the slowest: {wait:?}");
         assert_eq!(redis.ask(&["ZCARD", "postrider:lease:limit"]).trim(), "1", "no lease without a rate");
         assert_eq!(throttles.renew(&[holder("a", 2)]).await, Some(vec![true]), "to renew one needs no rate");
         let fresh = rate("fresh", "1/h");
-        let refused = throttles.lease(&holder("b", 1), None, std::slice::from_ref(&fresh)).await;
+        let refused = throttles.lease(&holder("b", 1), by("any"), std::slice::from_ref(&fresh)).await;
         assert_eq!(refused, Some(LeaseAnswer::NoLease));
-        assert_eq!(throttles.grants(&[fresh], 9).await.expect("an answer").0, 1, "no rate without a lease");
-        let left = throttles.grants(&[many], 9).await.expect("an answer");
-        assert!(left.0 == 0 && left.1 <= Duration::from_secs(36), "counted once: {left:?}");
+        assert_eq!(throttles.grants(&[fresh], 9, None).await.expect("an answer").0, 1, "no rate without a lease");
+        let left = throttles.grants(&[many], 9, None).await.expect("an answer");
+        // Behind who was refused just now.
+        assert!(left.0 == 0 && left.1 <= Duration::from_secs(38), "counted once: {left:?}");
     });
 }
 
@@ -220,8 +230,11 @@ fn a_lease_whose_answer_is_lost_is_given_back_when_redis_is_there_again() {
     runtime.block_on(until_old(&throttles));
     let holder: Holder = ("a".to_owned(), [("limit".into(), 1)].into_iter().collect());
     let watcher = quick();
+    // It knows the script from then on.
+    let known: Holder = ("z".to_owned(), [("other".into(), 1)].into_iter().collect());
+    assert_eq!(runtime.block_on(throttles.lease(&known, by("any"), &[])), Some(LeaseAnswer::Had));
     redis.process.signal(Signal::SIGSTOP);
-    assert_eq!(runtime.block_on(throttles.lease(&holder, None, &[])), None, "no answer in time");
+    assert_eq!(runtime.block_on(throttles.lease(&holder, by("any"), &[])), None, "no answer in time");
     redis.process.signal(Signal::SIGCONT);
     until(SOON, "the lease of nobody", || (redis.ask(&["ZCARD", "postrider:lease:limit"]).trim() == "1").then_some(()));
     let begun = Instant::now();
@@ -229,5 +242,208 @@ fn a_lease_whose_answer_is_lost_is_given_back_when_redis_is_there_again() {
     assert_eq!(redis.ask(&["ZCARD", "postrider:lease:limit"]).trim(), "0");
     assert!(begun.elapsed() < Duration::from_secs(10), "it would end by itself");
     let other: Holder = ("b".to_owned(), holder.1.clone());
-    assert_eq!(runtime.block_on(watcher.lease(&other, None, &[])), Some(LeaseAnswer::Had));
+    assert_eq!(runtime.block_on(watcher.lease(&other, by("any"), &[])), Some(LeaseAnswer::Had));
+}
+
+/// Asks for as many as there are; how many were had.
+async fn take(throttles: &Throttles, rates: NamedRates<'_>, who: Option<&str>) -> u64 {
+    throttles.grants(rates, 256, who).await.expect("an answer").0
+}
+
+/// As if the time had come for all of its burst.
+fn fill(redis: &RunningRedis, name: &str) {
+    assert_eq!(redis.ask(&["DEL", &format!("postrider:{name}")]).trim(), "1");
+}
+
+#[test]
+fn whoever_waits_for_a_rate_has_it_in_his_turn_whoever_asks_first() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        // No other comes by itself while this runs.
+        let slow = [rate("slow", "1/h,max_burst=1")];
+        assert_eq!(take(&throttles, &slow, Some("a")).await, 1);
+        for who in ["b", "c", "a"] {
+            assert_eq!(take(&throttles, &slow, Some(who)).await, 0);
+        }
+        let mut turns = Vec::new();
+        for _ in 0..6 {
+            fill(&redis, "slow");
+            assert_eq!(take(&throttles, &slow, None).await, 0, "who is not in line comes last");
+            for who in ["a", "c", "b", "a", "c", "b"] {
+                if take(&throttles, &slow, Some(who)).await == 1 {
+                    turns.push(who);
+                }
+            }
+        }
+        assert_eq!(turns, ["b", "c", "a", "b", "c", "a"]);
+        for part in ["line", "line-ends"] {
+            assert_eq!(redis.ask(&["ZCARD", &format!("postrider:slow:{part}")]).trim(), "3");
+            let lasts: u64 = redis.ask(&["TTL", &format!("postrider:slow:{part}")]).trim().parse().expect("it ends");
+            assert!(lasts <= 3 * 3600, "{lasts}");
+        }
+    });
+}
+
+#[test]
+fn a_rate_of_more_than_a_hundred_a_second_has_no_line() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
+        for (spec, places) in [("101/s,max_burst=1", "0"), ("100/s,max_burst=1", "1")] {
+            // Used up for a minute to come.
+            let used = (now + 60_000_000).to_string();
+            assert_eq!(redis.ask(&["SET", &format!("postrider:{spec}"), &used]).trim(), "OK");
+            assert_eq!(take(&throttles, &[rate(spec, spec)], Some("a")).await, 0);
+            assert_eq!(redis.ask(&["ZCARD", &format!("postrider:{spec}:line")]).trim(), places, "{spec}");
+        }
+    });
+}
+
+#[test]
+fn who_does_not_come_in_his_turn_has_lost_it() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        let slow = [rate("slow", "1/h,max_burst=1")];
+        let wait_of = async |who| throttles.grants(&slow, 1, Some(who)).await.expect("an answer");
+        assert_eq!(wait_of("a").await.0, 1);
+        let waits = [wait_of("b").await, wait_of("c").await].map(|(_, wait)| wait);
+        // Who is second looks whether the first was there, not an hour later.
+        assert!(waits.iter().all(|wait| wait.as_secs().abs_diff(3600) < 60), "{waits:?}");
+        fill(&redis, "slow");
+        let ends = |at: u128| {
+            let at = at.to_string();
+            assert_eq!(redis.ask(&["ZADD", "postrider:slow:line-ends", "XX", "CH", &at, "b"]).trim(), "1");
+        };
+        // As if that time had come, and then as if it had passed.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+        ends(now + 60_000);
+        let (count, wait) = wait_of("c").await;
+        assert!(count == 0 && wait <= Duration::from_millis(60_001), "{wait:?}");
+        ends(1);
+        assert_eq!(wait_of("c").await.0, 1);
+        assert_eq!((wait_of("d").await.0, wait_of("b").await.0), (0, 0));
+        fill(&redis, "slow");
+        assert_eq!((wait_of("b").await.0, wait_of("d").await.0), (0, 1), "behind all who are there");
+        fill(&redis, "slow");
+        assert_eq!(wait_of("d").await.0, 0, "b is before it");
+        // A server that is short of memory may have forgotten half of the line.
+        assert_eq!(redis.ask(&["DEL", "postrider:slow:line-ends"]).trim(), "1");
+        assert_eq!(wait_of("d").await.0, 1);
+    });
+}
+
+#[test]
+fn who_needs_several_rates_stands_in_line_with_those_who_need_the_same_and_keeps_nobody_else() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        let both = [rate("slow", "1/h,max_burst=1"), rate("slower", "1/d,max_burst=1")];
+        assert_eq!(take(&throttles, &both, Some("a")).await, 1);
+        for who in ["b", "c"] {
+            assert_eq!(take(&throttles, &both, Some(who)).await, 0);
+        }
+        fill(&redis, "slow");
+        assert_eq!(take(&throttles, &both[..1], Some("d")).await, 1, "they wait for the other");
+        fill(&redis, "slow");
+        fill(&redis, "slower");
+        assert_eq!(take(&throttles, &both, Some("c")).await, 0);
+        assert_eq!(take(&throttles, &both, Some("b")).await, 1);
+    });
+}
+
+#[test]
+fn what_has_gathered_is_for_all_in_line() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        let some = [rate("some", "7/h")];
+        assert_eq!(take(&throttles, &some, Some("a")).await, 6);
+        for who in ["b", "c"] {
+            assert_eq!(take(&throttles, &some, Some(who)).await, 0);
+        }
+        fill(&redis, "some");
+        assert_eq!(
+            take(&throttles, &some, None).await,
+            1,
+            "of six two are those of the line, and the rest is for three"
+        );
+        assert_eq!(take(&throttles, &some, Some("c")).await, 2, "of five one is b's, and the rest is for two");
+        for had in [1, 1, 0] {
+            assert_eq!(take(&throttles, &some, Some("c")).await, had);
+        }
+        assert_eq!(take(&throttles, &some, Some("b")).await, 1, "what was left for it");
+        assert_eq!(take(&throttles, &some, Some("b")).await, 0);
+        fill(&redis, "some");
+        let (count, _) = throttles.grants(&some, 2, Some("c")).await.expect("an answer");
+        assert_eq!(count, 2, "of half of it, with one behind, what is wanted");
+        assert_eq!(take(&throttles, &some, Some("b")).await, 4);
+    });
+}
+
+#[test]
+fn connections_have_their_rate_in_turn_and_who_has_no_lease_by_then_makes_room() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        until_old(&throttles).await;
+        let holder = |id: &str, limit: &str| -> Holder { (id.to_owned(), [(limit.into(), 1)].into_iter().collect()) };
+        let slow = [rate("slow", "1/h,max_burst=1")];
+        let lease = async |who, limit| throttles.lease(&holder(who, limit), by(who), &slow).await.expect("an answer");
+        assert_eq!(throttles.lease(&holder("a", "busy"), by("a"), &[]).await, Some(LeaseAnswer::Had));
+        assert_eq!(take(&throttles, &slow, None).await, 1);
+        for (who, limit) in [("b", "busy"), ("c", "free"), ("d", "other")] {
+            assert!(matches!(lease(who, limit).await, LeaseAnswer::NoRate(_)), "{who}");
+        }
+        fill(&redis, "slow");
+        assert!(matches!(lease("c", "free").await, LeaseAnswer::NoRate(_)), "b is before it");
+        assert_eq!(lease("b", "busy").await, LeaseAnswer::NoLease);
+        assert!(matches!(lease("d", "other").await, LeaseAnswer::NoRate(_)), "c is before it");
+        assert_eq!(lease("c", "free").await, LeaseAnswer::Had);
+        fill(&redis, "slow");
+        assert_eq!(lease("d", "other").await, LeaseAnswer::Had);
+        assert_eq!(redis.ask(&["EXISTS", "postrider:slow:line", "postrider:slow:line-ends"]).trim(), "0");
+    });
+}
+
+#[test]
+fn who_has_his_turn_at_the_rate_has_it_at_the_limit_as_well() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        until_old(&throttles).await;
+        let holder = |id: &str| -> Holder { (id.to_owned(), [("limit".into(), 1)].into_iter().collect()) };
+        let none = |name| Asker { name, has_none: true };
+        let slow = [rate("slow", "1/h,max_burst=1")];
+        assert_eq!(take(&throttles, &slow, None).await, 1);
+        assert_eq!(throttles.lease(&holder("a"), none("a"), &[]).await, Some(LeaseAnswer::Had));
+        assert_eq!(throttles.lease(&holder("b"), none("b"), &[]).await, Some(LeaseAnswer::NoLease));
+        let refused = throttles.lease(&holder("c"), none("c"), &slow).await;
+        assert!(matches!(refused, Some(LeaseAnswer::NoRate(_))), "{refused:?}");
+        throttles.give_back(&holder("a")).await;
+        fill(&redis, "slow");
+        // Else b could wait for the rate behind c, and c for the limit behind b.
+        assert_eq!(throttles.lease(&holder("c"), none("c"), &slow).await, Some(LeaseAnswer::Had));
+    });
+}
+
+#[test]
+fn a_login_that_may_not_name_scripts_by_their_hash_says_them() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    assert_eq!(redis.ask(&["ACL", "SETUSER", "few", "on", ">secret", "~*", "+@all", "-evalsha"]).trim(), "OK");
+    let options = serde_json::json!({"node": redis.url(), "username": "few", "password": "secret"});
+    runtime().block_on(async {
+        let throttles = shared(options).await;
+        assert_eq!(take(&throttles, &[rate("some", "7/h")], None).await, 6);
+    });
 }

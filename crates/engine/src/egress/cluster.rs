@@ -11,7 +11,7 @@ use queue::{ClusterRates, Opening};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use throttle::{Holder, LeaseAnswer, Throttles};
+use throttle::{Asker, Holder, LeaseAnswer, Throttles};
 
 /// The leases of one connection.
 #[derive(Debug)]
@@ -47,17 +47,17 @@ impl Engine {
     }
 
     /// Carries out `Effect::Grant`.
-    pub(crate) fn ask_for_grants(&self, of: ClusterRates, count: u64, asked_at: Instant) {
+    pub(crate) fn ask_for_grants(&self, of: ClusterRates, count: u64, waits: bool, asked_at: Instant) {
         let Some(throttles) = self.cluster.get().cloned() else { return };
         let engine = self.clone();
         self.deliveries.spawn(async move {
-            let mut answer = throttles.grants(of.rates(), count).await;
-            if let Some((0, wait)) = answer
-                && wait <= SHORT
+            let who = waits.then_some(&*engine.node_id_text);
+            let mut patience = Patience::new();
+            let mut answer = throttles.grants(of.rates(), count, who).await;
+            while let Some((0, wait)) = answer
+                && patience.sits_out(wait).await
             {
-                // The queue's timers are coarser.
-                tokio::time::sleep(wait).await;
-                answer = throttles.grants(of.rates(), count).await;
+                answer = throttles.grants(of.rates(), count, who).await;
             }
             engine.with_queue(|q, now| match answer {
                 Some((count, wait)) => q.granted(now, &of, asked_at, count, wait),
@@ -80,11 +80,11 @@ impl Engine {
 
     async fn lease_from(&self, throttles: &Throttles, opening: &Opening, held: &Held, lease: &Lease) -> bool {
         let name = format!("{}/{}", self.node_id_text, opening.ready_name);
-        let waiter = opening.is_first.then_some(name.as_str());
+        let asker = Asker { name: &name, has_none: opening.is_first };
         let answer = match opening.asks {
-            true => ask_for_leases(throttles, opening, lease, waiter).await,
+            true => ask_for_leases(throttles, opening, lease, asker).await,
             // A node that went back to asking before this one must not be given what this one takes by its share.
-            false => throttles.lease_of_share(&lease.holder, waiter).await.or(Some(LeaseAnswer::Had)),
+            false => throttles.lease_of_share(&lease.holder, asker).await.or(Some(LeaseAnswer::Had)),
         };
         if answer == Some(LeaseAnswer::Had) {
             return self.leased(opening, held, lease).await;
@@ -110,12 +110,7 @@ impl Engine {
     fn not_leased(&self, opening: &Opening, answer: Option<LeaseAnswer>) {
         self.connections().remove(&opening.conn);
         self.with_queue(|q, now| match answer {
-            Some(LeaseAnswer::NoRate(wait)) => {
-                // Nodes that wait for the same moment have it by turns of chance, not always the one whose timer is first.
-                let spread_ms = (wait.as_millis() as u64 / 4).min(ASK_AGAIN_MS);
-                let spread = Duration::from_millis(q.random() % (spread_ms + 1));
-                q.rate_refused(now, opening.conn, wait + spread);
-            }
+            Some(LeaseAnswer::NoRate(wait)) => q.rate_refused(now, opening.conn, wait),
             Some(_) => {
                 // Spread, so that nodes do not ask in step.
                 let spread = Duration::from_millis(q.random() % ASK_AGAIN_MS);
@@ -194,21 +189,45 @@ impl Engine {
     }
 }
 
-/// The answer to a connection's question; a short wait for a rate is sat out here, as the queue's timers are coarser.
+/// The answer to a connection's question.
 async fn ask_for_leases(
     throttles: &Throttles,
     opening: &Opening,
     lease: &Lease,
-    waiter: Option<&str>,
+    asker: Asker<'_>,
 ) -> Option<LeaseAnswer> {
     let rates = opening.rates.as_ref().map_or(&[][..], ClusterRates::rates);
-    let answer = throttles.lease(&lease.holder, waiter, rates).await;
-    match answer {
-        Some(LeaseAnswer::NoRate(wait)) if wait <= SHORT => {
-            tokio::time::sleep(wait).await;
-            throttles.lease(&lease.holder, waiter, rates).await
+    let mut patience = Patience::new();
+    let mut answer = throttles.lease(&lease.holder, asker, rates).await;
+    while let Some(LeaseAnswer::NoRate(wait)) = answer
+        && patience.sits_out(wait).await
+    {
+        answer = throttles.lease(&lease.holder, asker, rates).await;
+    }
+    answer
+}
+
+/// Short waits for a rate, which are sat out here: the queue's timers are coarser, and who comes late to his turn keeps all behind
+/// him waiting.
+struct Patience {
+    until: tokio::time::Instant,
+    questions_left: u8,
+}
+
+impl Patience {
+    fn new() -> Patience {
+        Patience { until: tokio::time::Instant::now() + PATIENCE, questions_left: ASKED_AGAIN_MAX }
+    }
+
+    /// Waits so long; false, and at once, when that is too long or it went on for too long.
+    async fn sits_out(&mut self, wait: Duration) -> bool {
+        let is_short = wait <= SHORT && tokio::time::Instant::now() + wait <= self.until;
+        if !is_short || self.questions_left == 0 {
+            return false;
         }
-        answer => answer,
+        self.questions_left -= 1;
+        tokio::time::sleep(wait).await;
+        true
     }
 }
 
@@ -218,8 +237,10 @@ const RENEW: Duration = Duration::from_secs(2);
 const LOOK_AWAY: Duration = Duration::from_secs(1);
 /// How often it is looked whether the last delivery has ended.
 const LOOK_LAST: Duration = Duration::from_millis(50);
-/// Waits for a rate that are sat out here.
+/// Waits for a rate that are sat out here, how long all of them may be together with the questions, and how many these are.
 const SHORT: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(200);
+const ASKED_AGAIN_MAX: u8 = 3;
 /// Shortest time before a lease is asked for again that was refused, and what is added by chance, in milliseconds; both
 /// together are well below [`throttle::WANTED_MS`].
 const ASK_AGAIN_MIN: Duration = Duration::from_millis(150);

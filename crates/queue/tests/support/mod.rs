@@ -2,6 +2,8 @@
 //! through: effects are kept until a test asks for them.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod ordered;
+
 use clock::{Duration, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
 use message::{Envelope, IdGenerator, Message, MessageId, Meta, Place, Resident, TlsDemand};
