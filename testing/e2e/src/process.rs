@@ -5,6 +5,7 @@
 
 use crate::until::until;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -81,6 +82,14 @@ impl Process {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.nix_pid(), signal).unwrap_or_else(|e| panic!("{}: {signal}: {e}", self.name));
+    }
+
+    /// Stops it with SIGSTOP, and waits until it stands still: it answers nobody any more, until SIGCONT.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        let status = waitid(Id::Pid(self.nix_pid()), flags).unwrap_or_else(|e| panic!("{}: wait: {e}", self.name));
+        assert!(matches!(status, WaitStatus::Stopped(..)), "{}: {status:?}", self.name);
     }
 
     /// Ends it with SIGKILL, as a power cut would, and waits for the end.

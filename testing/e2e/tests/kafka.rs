@@ -20,7 +20,7 @@ fn scripts_produce() {
     let payloads: Vec<Value> = kafka.read("batch", 3).into_iter().map(|message| message["payload"].clone()).collect();
     assert_eq!(payloads, ["b25l", "dGhyZWU=", "Zm91cg=="]);
     // One that says nothing, and then speaks again.
-    kafka.process.signal(Signal::SIGSTOP);
+    kafka.process.freeze();
     holds(&server, "kafka_away");
     kafka.process.signal(Signal::SIGCONT);
     assert_eq!(ask(&server, "kafka_once"), "0");

@@ -25,6 +25,16 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
+/// Plays a test with a Redis of its own, and with throttles that are shared there.
+fn on_redis(test: impl AsyncFnOnce(&RunningRedis, &Throttles)) {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        test(&redis, &throttles).await;
+    });
+}
+
 fn rate(name: &str, spec: &str) -> (Arc<str>, ThrottleSpec) {
     (name.into(), spec.parse().expect("a throttle"))
 }
@@ -36,10 +46,7 @@ fn by(name: &str) -> Asker<'_> {
 
 #[test]
 fn a_rate_gives_its_burst_and_not_one_more_and_of_several_the_least() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
+    on_redis(async |_, throttles| {
         // Ten an hour: no other comes while this runs.
         let hourly = rate("hourly", "10/h");
         let (count, wait) = throttles.grants(std::slice::from_ref(&hourly), 256, None).await.expect("an answer");
@@ -193,11 +200,8 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
 
 #[test]
 fn a_lease_and_the_rates_of_its_connection_are_had_together_or_not_at_all() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
-        until_old(&throttles).await;
+    on_redis(async |redis, throttles| {
+        until_old(throttles).await;
         let holder = |id: &str, limit| -> Holder { (id.to_owned(), [("limit".into(), limit)].into_iter().collect()) };
         // No other comes while this runs.
         let (few, many) = (rate("few", "4/h,max_burst=1"), rate("many", "100/h,max_burst=1"));
@@ -233,7 +237,7 @@ fn a_lease_whose_answer_is_lost_is_given_back_when_redis_is_there_again() {
     // It knows the script from then on.
     let known: Holder = ("z".to_owned(), [("other".into(), 1)].into_iter().collect());
     assert_eq!(runtime.block_on(throttles.lease(&known, by("any"), &[])), Some(LeaseAnswer::Had));
-    redis.process.signal(Signal::SIGSTOP);
+    redis.process.freeze();
     assert_eq!(runtime.block_on(throttles.lease(&holder, by("any"), &[])), None, "no answer in time");
     redis.process.signal(Signal::SIGCONT);
     until(SOON, "the lease of nobody", || (redis.ask(&["ZCARD", "postrider:lease:limit"]).trim() == "1").then_some(()));
@@ -257,22 +261,19 @@ fn fill(redis: &RunningRedis, name: &str) {
 
 #[test]
 fn whoever_waits_for_a_rate_has_it_in_his_turn_whoever_asks_first() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
+    on_redis(async |redis, throttles| {
         // No other comes by itself while this runs.
         let slow = [rate("slow", "1/h,max_burst=1")];
-        assert_eq!(take(&throttles, &slow, Some("a")).await, 1);
+        assert_eq!(take(throttles, &slow, Some("a")).await, 1);
         for who in ["b", "c", "a"] {
-            assert_eq!(take(&throttles, &slow, Some(who)).await, 0);
+            assert_eq!(take(throttles, &slow, Some(who)).await, 0);
         }
         let mut turns = Vec::new();
         for _ in 0..6 {
-            fill(&redis, "slow");
-            assert_eq!(take(&throttles, &slow, None).await, 0, "who is not in line comes last");
+            fill(redis, "slow");
+            assert_eq!(take(throttles, &slow, None).await, 0, "who is not in line comes last");
             for who in ["a", "c", "b", "a", "c", "b"] {
-                if take(&throttles, &slow, Some(who)).await == 1 {
+                if take(throttles, &slow, Some(who)).await == 1 {
                     turns.push(who);
                 }
             }
@@ -288,16 +289,13 @@ fn whoever_waits_for_a_rate_has_it_in_his_turn_whoever_asks_first() {
 
 #[test]
 fn a_rate_of_more_than_a_hundred_a_second_has_no_line() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
+    on_redis(async |redis, throttles| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
         for (spec, places) in [("101/s,max_burst=1", "0"), ("100/s,max_burst=1", "1")] {
             // Used up for a minute to come.
             let used = (now + 60_000_000).to_string();
             assert_eq!(redis.ask(&["SET", &format!("postrider:{spec}"), &used]).trim(), "OK");
-            assert_eq!(take(&throttles, &[rate(spec, spec)], Some("a")).await, 0);
+            assert_eq!(take(throttles, &[rate(spec, spec)], Some("a")).await, 0);
             assert_eq!(redis.ask(&["ZCARD", &format!("postrider:{spec}:line")]).trim(), places, "{spec}");
         }
     });
@@ -305,17 +303,14 @@ fn a_rate_of_more_than_a_hundred_a_second_has_no_line() {
 
 #[test]
 fn who_does_not_come_in_his_turn_has_lost_it() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
+    on_redis(async |redis, throttles| {
         let slow = [rate("slow", "1/h,max_burst=1")];
         let wait_of = async |who| throttles.grants(&slow, 1, Some(who)).await.expect("an answer");
         assert_eq!(wait_of("a").await.0, 1);
         let waits = [wait_of("b").await, wait_of("c").await].map(|(_, wait)| wait);
         // Who is second looks whether the first was there, not an hour later.
         assert!(waits.iter().all(|wait| wait.as_secs().abs_diff(3600) < 60), "{waits:?}");
-        fill(&redis, "slow");
+        fill(redis, "slow");
         let ends = |at: u128| {
             let at = at.to_string();
             assert_eq!(redis.ask(&["ZADD", "postrider:slow:line-ends", "XX", "CH", &at, "b"]).trim(), "1");
@@ -328,9 +323,9 @@ fn who_does_not_come_in_his_turn_has_lost_it() {
         ends(1);
         assert_eq!(wait_of("c").await.0, 1);
         assert_eq!((wait_of("d").await.0, wait_of("b").await.0), (0, 0));
-        fill(&redis, "slow");
+        fill(redis, "slow");
         assert_eq!((wait_of("b").await.0, wait_of("d").await.0), (0, 1), "behind all who are there");
-        fill(&redis, "slow");
+        fill(redis, "slow");
         assert_eq!(wait_of("d").await.0, 0, "b is before it");
         // A server that is short of memory may have forgotten half of the line.
         assert_eq!(redis.ask(&["DEL", "postrider:slow:line-ends"]).trim(), "1");
@@ -340,75 +335,66 @@ fn who_does_not_come_in_his_turn_has_lost_it() {
 
 #[test]
 fn who_needs_several_rates_stands_in_line_with_those_who_need_the_same_and_keeps_nobody_else() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
+    on_redis(async |redis, throttles| {
         let both = [rate("slow", "1/h,max_burst=1"), rate("slower", "1/d,max_burst=1")];
-        assert_eq!(take(&throttles, &both, Some("a")).await, 1);
+        assert_eq!(take(throttles, &both, Some("a")).await, 1);
         for who in ["b", "c"] {
-            assert_eq!(take(&throttles, &both, Some(who)).await, 0);
+            assert_eq!(take(throttles, &both, Some(who)).await, 0);
         }
-        fill(&redis, "slow");
-        assert_eq!(take(&throttles, &both[..1], Some("d")).await, 1, "they wait for the other");
-        fill(&redis, "slow");
-        fill(&redis, "slower");
-        assert_eq!(take(&throttles, &both, Some("c")).await, 0);
-        assert_eq!(take(&throttles, &both, Some("b")).await, 1);
+        fill(redis, "slow");
+        assert_eq!(take(throttles, &both[..1], Some("d")).await, 1, "they wait for the other");
+        fill(redis, "slow");
+        fill(redis, "slower");
+        assert_eq!(take(throttles, &both, Some("c")).await, 0);
+        assert_eq!(take(throttles, &both, Some("b")).await, 1);
     });
 }
 
 #[test]
 fn what_has_gathered_is_for_all_in_line() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
+    on_redis(async |redis, throttles| {
         let some = [rate("some", "7/h")];
-        assert_eq!(take(&throttles, &some, Some("a")).await, 6);
+        assert_eq!(take(throttles, &some, Some("a")).await, 6);
         for who in ["b", "c"] {
-            assert_eq!(take(&throttles, &some, Some(who)).await, 0);
+            assert_eq!(take(throttles, &some, Some(who)).await, 0);
         }
-        fill(&redis, "some");
+        fill(redis, "some");
         assert_eq!(
-            take(&throttles, &some, None).await,
+            take(throttles, &some, None).await,
             1,
             "of six two are those of the line, and the rest is for three"
         );
-        assert_eq!(take(&throttles, &some, Some("c")).await, 2, "of five one is b's, and the rest is for two");
+        assert_eq!(take(throttles, &some, Some("c")).await, 2, "of five one is b's, and the rest is for two");
         for had in [1, 1, 0] {
-            assert_eq!(take(&throttles, &some, Some("c")).await, had);
+            assert_eq!(take(throttles, &some, Some("c")).await, had);
         }
-        assert_eq!(take(&throttles, &some, Some("b")).await, 1, "what was left for it");
-        assert_eq!(take(&throttles, &some, Some("b")).await, 0);
-        fill(&redis, "some");
+        assert_eq!(take(throttles, &some, Some("b")).await, 1, "what was left for it");
+        assert_eq!(take(throttles, &some, Some("b")).await, 0);
+        fill(redis, "some");
         let (count, _) = throttles.grants(&some, 2, Some("c")).await.expect("an answer");
         assert_eq!(count, 2, "of half of it, with one behind, what is wanted");
-        assert_eq!(take(&throttles, &some, Some("b")).await, 4);
+        assert_eq!(take(throttles, &some, Some("b")).await, 4);
     });
 }
 
 #[test]
 fn connections_have_their_rate_in_turn_and_who_has_no_lease_by_then_makes_room() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
-        until_old(&throttles).await;
+    on_redis(async |redis, throttles| {
+        until_old(throttles).await;
         let holder = |id: &str, limit: &str| -> Holder { (id.to_owned(), [(limit.into(), 1)].into_iter().collect()) };
         let slow = [rate("slow", "1/h,max_burst=1")];
         let lease = async |who, limit| throttles.lease(&holder(who, limit), by(who), &slow).await.expect("an answer");
         assert_eq!(throttles.lease(&holder("a", "busy"), by("a"), &[]).await, Some(LeaseAnswer::Had));
-        assert_eq!(take(&throttles, &slow, None).await, 1);
+        assert_eq!(take(throttles, &slow, None).await, 1);
         for (who, limit) in [("b", "busy"), ("c", "free"), ("d", "other")] {
             assert!(matches!(lease(who, limit).await, LeaseAnswer::NoRate(_)), "{who}");
         }
-        fill(&redis, "slow");
+        fill(redis, "slow");
         assert!(matches!(lease("c", "free").await, LeaseAnswer::NoRate(_)), "b is before it");
         assert_eq!(lease("b", "busy").await, LeaseAnswer::NoLease);
         assert!(matches!(lease("d", "other").await, LeaseAnswer::NoRate(_)), "c is before it");
         assert_eq!(lease("c", "free").await, LeaseAnswer::Had);
-        fill(&redis, "slow");
+        fill(redis, "slow");
         assert_eq!(lease("d", "other").await, LeaseAnswer::Had);
         assert_eq!(redis.ask(&["EXISTS", "postrider:slow:line", "postrider:slow:line-ends"]).trim(), "0");
     });
@@ -416,21 +402,18 @@ fn connections_have_their_rate_in_turn_and_who_has_no_lease_by_then_makes_room()
 
 #[test]
 fn who_has_his_turn_at_the_rate_has_it_at_the_limit_as_well() {
-    let scratch = Scratch::new();
-    let redis = RunningRedis::start(&scratch);
-    runtime().block_on(async {
-        let throttles = shared_by(&redis).await;
-        until_old(&throttles).await;
+    on_redis(async |redis, throttles| {
+        until_old(throttles).await;
         let holder = |id: &str| -> Holder { (id.to_owned(), [("limit".into(), 1)].into_iter().collect()) };
         let none = |name| Asker { name, has_none: true };
         let slow = [rate("slow", "1/h,max_burst=1")];
-        assert_eq!(take(&throttles, &slow, None).await, 1);
+        assert_eq!(take(throttles, &slow, None).await, 1);
         assert_eq!(throttles.lease(&holder("a"), none("a"), &[]).await, Some(LeaseAnswer::Had));
         assert_eq!(throttles.lease(&holder("b"), none("b"), &[]).await, Some(LeaseAnswer::NoLease));
         let refused = throttles.lease(&holder("c"), none("c"), &slow).await;
         assert!(matches!(refused, Some(LeaseAnswer::NoRate(_))), "{refused:?}");
         throttles.give_back(&holder("a")).await;
-        fill(&redis, "slow");
+        fill(redis, "slow");
         // Else b could wait for the rate behind c, and c for the limit behind b.
         assert_eq!(throttles.lease(&holder("c"), none("c"), &slow).await, Some(LeaseAnswer::Had));
     });
