@@ -2,7 +2,7 @@
 # Runs the fuzz targets: testing/fuzz/run.sh SECONDS [TARGET...]
 #
 # Each target runs for SECONDS with its corpus in the build cache, beginning with the seeds in
-# testing/fuzz/seeds/TARGET. Exits 1 when a target crashed, ran out of memory or hung; the
+# testing/fuzz/seeds/TARGET; as many at once as there are cores, what one says is shown when it ends. Exits 1 when a target crashed, ran out of memory or hung; the
 # input that did it is named. cargo-fuzz is installed into the build cache when it is missing.
 # Coverage counters need a flag of the compiler that is not stable; RUSTC_BOOTSTRAP lets the
 # pinned stable compiler take it, so that no second toolchain is needed.
@@ -38,6 +38,16 @@ install_cargo_fuzz() {
     fi
 }
 
+build_target() {
+    (cd "$here" && "$tools/bin/cargo-fuzz" fuzz build --fuzz-dir "$here" --sanitizer none "$1")
+}
+
+# Marks it clean when it is.
+run_and_show() {
+    if run_target "$1" "$2" >"$said/$1.log" 2>&1; then touch "$said/$1.clean"; fi
+    { echo "== $1 for $2 s"; cat "$said/$1.log"; } | flock "$said" cat
+}
+
 run_target() {
     local target=$1 seconds=$2
     local corpus=$cache/fuzz/$target/corpus found=$cache/fuzz/$target/found
@@ -61,10 +71,20 @@ done
 export CARGO_TARGET_DIR=$cache/target-fuzz
 export RUSTC_BOOTSTRAP=1
 install_cargo_fuzz
+for target in "$@"; do build_target "$target"; done
+said=$(mktemp -d)
+trap 'rm -rf "$said"' EXIT
+# A group of processes for each target: what runs in the background does not hear an interrupt by itself.
+set -m
+trap 'for group in $(jobs -p); do kill -- "-$group"; done; exit 130' INT TERM
+for target in "$@"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+    run_and_show "$target" "$seconds" &
+done
+while [ -n "$(jobs -rp)" ]; do wait -n || true; done
 failed=()
 for target in "$@"; do
-    echo "== $target for $seconds s"
-    run_target "$target" "$seconds" || failed+=("$target")
+    [ -e "$said/$target.clean" ] || failed+=("$target")
 done
 if [ ${#failed[@]} -gt 0 ]; then
     echo "FAILED: ${failed[*]}; inputs are in $cache/fuzz/TARGET/found" >&2

@@ -41,9 +41,12 @@ impl Engine {
             _ => None,
         };
         let loaded = self.load_or_why(queued).await;
-        let is_later = loaded.as_ref().err() == Some(&NotLoaded::Later);
-        if let Ok(queued) = loaded {
-            self.settle_loaded(queued, ending).await;
+        let is_later = matches!(loaded, Err(NotLoaded::Later(_)));
+        match (loaded, rebinding) {
+            (Ok(queued), _) => self.settle_loaded(queued, ending).await,
+            (Err(NotLoaded::Later(queued)), Some(id)) => self.with_queue(|q, now| q.not_rebound(now, queued, id)),
+            (Err(NotLoaded::Later(queued)), None) => self.with_queue(|q, now| q.postpone(now, queued)),
+            (Err(NotLoaded::Gone), _) => {}
         }
         if let Some(id) = rebinding {
             self.with_queue(|q, now| q.settled_for(now, id));
@@ -62,6 +65,7 @@ impl Engine {
 
     async fn settle_loaded(&self, queued: Queued, ending: Ending) {
         let ends = matches!(ending, Ending::Bounced(_) | Ending::Expired);
+        let is_rebound = matches!(ending, Ending::Rebound(_));
         let queued = match ends {
             true => self.recalled(queued).await,
             false => Some(queued),
@@ -80,7 +84,10 @@ impl Engine {
             }
         }));
         if settling.await.is_none() {
-            self.with_queue(|q, now| q.postpone(now, spare));
+            self.with_queue(|q, now| match is_rebound {
+                true => q.stays(now, spare),
+                false => q.postpone(now, spare),
+            });
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! An attempt and a settlement need envelope, metadata and bytes; a waiting message has none of them in memory.
 //! A message that does not read is the spool's affair from then on: it is set aside, counted and leaves its queue;
-//! nothing is deleted and nothing is tried in circles. A disk that refuses leaves the message queued, uncounted.
+//! nothing is deleted and nothing is tried in circles. A disk that refuses leaves the message queued, uncounted, or with the
+//! order that has it.
 
 use crate::engine::Engine;
 use crate::pressure::Room;
@@ -10,23 +11,23 @@ use message::{Place, Resident};
 use queue::{Queued, Why};
 use spool::SpoolError;
 
-/// What became of a message that could not be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A message that could not be loaded.
+#[derive(Debug)]
 pub(crate) enum NotLoaded {
     /// It was set aside.
     Gone,
-    /// The spool does not answer: it waits in its queue.
-    Later,
+    /// The spool does not answer.
+    Later(Queued),
 }
 
 impl Engine {
     /// The message with its content in memory; `None` when that cannot be had, and it is taken care of. Waits for room:
     /// not for whoever holds other content.
     pub(crate) async fn load(&self, queued: Queued) -> Option<Queued> {
-        self.load_or_why(queued).await.ok()
+        self.or_postpone(self.load_or_why(queued).await)
     }
 
-    /// The same, and where the message is that did not come.
+    /// The same, but who does not come just now is the caller's.
     pub(crate) async fn load_or_why(&self, queued: Queued) -> Result<Queued, NotLoaded> {
         if queued.message.resident.is_some() {
             return Ok(queued);
@@ -51,7 +52,7 @@ impl Engine {
             room = self.pressure.room_to_load(octets_of(&queued)) => room,
             () = over => return Err(queued),
         };
-        Ok(self.load_into(room, queued).await.ok())
+        Ok(self.or_postpone(self.load_into(room, queued).await))
     }
 
     /// The same without waiting for room; where there is none the message comes back.
@@ -61,7 +62,7 @@ impl Engine {
         }
         let _seen = self.underway.hold(&queued);
         match self.pressure.room_to_load_now(octets_of(&queued)) {
-            Some(room) => Ok(self.load_into(room, queued).await.ok()),
+            Some(room) => Ok(self.or_postpone(self.load_into(room, queued).await)),
             None => Err(queued),
         }
     }
@@ -86,8 +87,18 @@ impl Engine {
             Err(error) => {
                 let (id, why) = (queued.message.id, Why::SpoolUnhealthy);
                 tracing::warn!("message {id} is kept for later ({why}): {error}");
+                Err(NotLoaded::Later(queued))
+            }
+        }
+    }
+
+    fn or_postpone(&self, loaded: Result<Queued, NotLoaded>) -> Option<Queued> {
+        match loaded {
+            Ok(queued) => Some(queued),
+            Err(NotLoaded::Gone) => None,
+            Err(NotLoaded::Later(queued)) => {
                 self.with_queue(|q, now| q.postpone(now, queued));
-                Err(NotLoaded::Later)
+                None
             }
         }
     }

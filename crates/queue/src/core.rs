@@ -355,8 +355,12 @@ impl QueueCore {
     }
 
     /// A message that could not even be looked at, because the spool did not answer, waits up to a minute; no
-    /// attempt is counted (`Why::SpoolUnhealthy`). Never less than it would have waited; but its deadline ends it.
+    /// attempt is counted (`Why::SpoolUnhealthy`). Never less than it would have waited; but its deadline ends it. An order that
+    /// awaits it takes it.
     pub fn postpone(&mut self, now: Now, queued: Queued) {
+        if self.awaited_by(now, queued.queue, &queued.message).is_some() {
+            return self.comes_back(now, queued.queue, queued.message);
+        }
         let delay = retry::without_attempt(self.random()).max(POSTPONED_MIN);
         let Queued { mut message, queue } = queued;
         message.due = message.due.max(now.wall + delay);

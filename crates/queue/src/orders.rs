@@ -262,7 +262,7 @@ impl QueueCore {
         queues.map(|queue| queue.out_before()).sum::<usize>() <= standing.taken.len()
     }
 
-    /// A message that an order moves and that could not be written: the order keeps it for another try.
+    /// A message that an order moves and that could not be read or written: the order keeps it for another try.
     pub fn not_rebound(&mut self, now: Now, mut queued: Queued, id: OrderId) {
         if !self.orders.standing.iter().any(|s| s.order.id == id) {
             return self.stays(now, queued);

@@ -117,6 +117,18 @@ fn who_was_not_tried_is_awaited_as_well() {
 }
 
 #[test]
+fn who_could_not_be_read_for_an_attempt_is_awaited_as_well() {
+    let (mut rig, _, queued, _) = taken_back();
+    move_all(&mut rig);
+    let id = queued.message.id;
+    rig.core.postpone(rig.now, queued);
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty());
+}
+
+#[test]
 fn the_end_of_a_transfer_is_over_when_the_one_in_hand_is_gone() {
     let (mut rig, _, queued, _) = taken_back();
     move_all(&mut rig);

@@ -2,14 +2,14 @@
 //! counts that were accepted.
 //!
 //! Counts do not depend on what else the machine does. A piece is run twice, for few and for many messages, each in a process
-//! of its own; the difference is what a message costs. In: `bench/instructions.json`. Out: a table; an error when a piece takes
+//! of its own and both at once; the difference is what a message costs. In: `bench/instructions.json`. Out: a table; an error when a piece takes
 //! more than was accepted and [`MORE_MAX`] of it. `--accept` writes down what is counted now.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ValueEnum as _;
 
 use crate::pieces::Piece;
@@ -76,8 +76,13 @@ pub fn instructions(options: &Options) -> anyhow::Result<()> {
 }
 
 fn per_message(piece: Piece) -> anyhow::Result<u64> {
-    let (few, many) = (counted(piece, FEW)?, counted(piece, FEW + MORE)?);
-    Ok(many.saturating_sub(few) / u64::from(MORE))
+    let (few, many) = std::thread::scope(|scope| {
+        let few = scope.spawn(|| counted(piece, FEW));
+        let many = counted(piece, FEW + MORE);
+        (few.join(), many)
+    });
+    let few = few.map_err(|_| anyhow!("{piece:?}: who counts panicked"))??;
+    Ok(many?.saturating_sub(few) / u64::from(MORE))
 }
 
 fn counted(piece: Piece, count: u32) -> anyhow::Result<u64> {

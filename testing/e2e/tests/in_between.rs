@@ -97,13 +97,13 @@ fn a_message_that_is_read_for_its_delivery_is_found() {
     node.stop();
 
     let sink = Sink::start(&scratch, "sink", &[]);
-    let switch = scratch.write("held", "-");
-    let library = preload::library(&scratch, "held_read");
-    let node = launch(sink.address).env("LD_PRELOAD", library).env("HELD_FILE", &switch).start();
+    let switch = scratch.write("reads", "-");
+    let library = preload::library(&scratch, "reads");
+    let node = launch(sink.address).env("LD_PRELOAD", library).env("READS_FILE", &switch).start();
     await_tried(&node, &id);
     fs::write(&switch, "h").expect("armed");
     http::json(node.http(), "POST", "/api/admin/flush/v1", &json!({"domain": "x.test", "reason": "test"}));
-    until(SOON, "a read that is held up", || scratch.join("held.now").exists().then_some(()));
+    until(SOON, "a read that is held up", || scratch.join("reads.now").exists().then_some(()));
     assert_eq!(wrong(&node, &id, false), None);
     fs::write(&switch, "-").expect("disarmed");
     sink.await_arrivals(1, SOON);

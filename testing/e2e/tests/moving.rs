@@ -3,11 +3,14 @@
 use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
+use e2e::preload;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON, until};
+use e2e::victim::nobody;
 use e2e::wire::Client;
 use serde_json::{Value, json};
+use std::fs;
 
 const REBIND: &str = "/api/admin/rebind/v1";
 const SCHED: &str = "/api/admin/inspect-sched-q/v1";
@@ -105,4 +108,33 @@ fn an_operator_leaves_it_to_policy_how_mail_is_moved() {
     assert!(delivered.iter().all(|r| r["queue"] == "alive.test" && r["meta"]["x_reason"] == "asked"), "{delivered:?}");
     assert_eq!(logs.of_type("AdminRebind").len(), 2);
     relay.stop();
+}
+
+/// The spool does not answer for a moment: who was to be moved is not left behind.
+#[test]
+fn an_order_keeps_a_message_that_cannot_be_read_for_another_try() {
+    let scratch = Scratch::new();
+    let launch = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h");
+    let tried = |node: &Kumod| {
+        let is_tried = |(_, message): &(String, Value)| message["num_attempts"] == 1;
+        until(SOON, "a message that was tried", || queue(node, "x.test").first().is_some_and(is_tried).then_some(()));
+    };
+    let node = launch.start();
+    submit(&node, "b@x.test");
+    tried(&node);
+    node.stop();
+
+    let switch = scratch.write("reads", "-");
+    let library = preload::library(&scratch, "reads");
+    let node = launch.env("LD_PRELOAD", library).env("READS_FILE", &switch).start();
+    tried(&node);
+    fs::write(&switch, "f").expect("armed");
+    let order = json!({"domain": "x.test", "reason": "test", "data": {"queue": "moved.test"}});
+    http::json(node.http(), "POST", REBIND, &order);
+    let tries = || node.process.stderr().matches("is kept for later").count();
+    until(SOON, "a second try that fails", || (tries() > 1).then_some(()));
+    fs::write(&switch, "-").expect("disarmed");
+    until(SOON, "a message that was moved", || (names(&queue(&node, "moved.test")) == ["b@x.test"]).then_some(()));
+    until(SOON, "the end of the order", || (http::get(node.http(), REBIND).1 == "[]").then_some(()));
+    node.stop();
 }

@@ -2,6 +2,8 @@
 //! it, settles it, and looks for the next.
 
 use crate::event::ServerEvent;
+use crate::load::NotLoaded;
+use crate::plan::SECOND;
 use crate::world::World;
 use queue::{Action, Change, Ending, Order, Queued, Rebinding};
 
@@ -32,21 +34,36 @@ impl World {
             Ending::Rebound(order) => Some(order.id),
             _ => None,
         };
-        if let Some(queued) = self.load(queued) {
-            match ending {
-                Ending::Bounced(order) => self.settle_bounced(queued, &order),
-                Ending::Rebound(order) => self.rebind(queued, &order),
-                Ending::Expired => self.settle_expired(queued),
-                Ending::Undeliverable(failure) => {
-                    self.report.untried += 1;
-                    self.settle_untried(queued, failure.verdict, &failure.reply);
-                }
+        let loaded = self.load_or_why(queued);
+        let is_later = matches!(loaded, Err(NotLoaded::Later(_)));
+        match (loaded, rebinding) {
+            (Ok(queued), _) => self.settle_loaded(queued, ending),
+            (Err(NotLoaded::Later(queued)), Some(id)) => {
+                self.report.unread_with_orders += 1;
+                self.with_queue(|q, now| q.not_rebound(now, queued, id));
             }
+            (Err(NotLoaded::Later(queued)), None) => self.postpone(queued),
+            (Err(NotLoaded::Gone), _) => {}
         }
         if let Some(id) = rebinding {
             self.with_queue(|q, now| q.settled_for(now, id));
         }
-        self.settler_soon();
+        match is_later {
+            true => self.server_soon(SECOND, ServerEvent::Settler),
+            false => self.settler_soon(),
+        }
+    }
+
+    fn settle_loaded(&mut self, queued: Queued, ending: Ending) {
+        match ending {
+            Ending::Bounced(order) => self.settle_bounced(queued, &order),
+            Ending::Rebound(order) => self.rebind(queued, &order),
+            Ending::Expired => self.settle_expired(queued),
+            Ending::Undeliverable(failure) => {
+                self.report.untried += 1;
+                self.settle_untried(queued, failure.verdict, &failure.reply);
+            }
+        }
     }
 
     /// Moves a message; the spool here is not told, so a crash finds it where it was.

@@ -8,12 +8,32 @@ use message::MessageId;
 use queue::Queued;
 use spool::{FileName, SpoolError};
 
+/// A message that could not be loaded.
+pub enum NotLoaded {
+    /// It is taken care of.
+    Gone,
+    /// The disk does not read it just now.
+    Later(Queued),
+}
+
 impl World {
     /// The message with its content in memory; `None` when that cannot be had, and it is taken care of.
-    pub fn load(&mut self, mut queued: Queued) -> Option<Queued> {
+    pub fn load(&mut self, queued: Queued) -> Option<Queued> {
+        match self.load_or_why(queued) {
+            Ok(queued) => Some(queued),
+            Err(NotLoaded::Gone) => None,
+            Err(NotLoaded::Later(queued)) => {
+                self.postpone(queued);
+                None
+            }
+        }
+    }
+
+    /// The same, but one that is not read just now is the caller's.
+    pub fn load_or_why(&mut self, mut queued: Queued) -> Result<Queued, NotLoaded> {
         let id = queued.message.id;
         if queued.message.resident.is_some() {
-            return Some(queued);
+            return Ok(queued);
         }
         self.damage(&queued);
         let read = queued.message.place.and_then(|place| self.process.as_ref().map(|p| p.log.read(id, place)));
@@ -22,7 +42,7 @@ impl World {
             Some(Ok(resident)) => {
                 self.report.loads += 1;
                 queued.message.resident = Some(Box::new(resident));
-                Some(queued)
+                Ok(queued)
             }
             Some(Err(error)) if is_final || self.sabotaged(Sabotage::SetAsideUnread) => {
                 self.note(|| format!("{id} is set aside: {error}"));
@@ -33,25 +53,30 @@ impl World {
                 }
                 self.with_queue(|q, now| q.forget(now.mono, &queued));
                 self.writer_soon();
-                None
+                Err(NotLoaded::Gone)
             }
             Some(Err(_)) => {
-                self.report.postponed += 1;
                 self.postponed_until = self.now + POSTPONED;
-                let (before, last) = self.postponed.get(&id).copied().unwrap_or_default();
-                self.postponed.insert(id, (last, self.now));
-                // Once more when its deadline comes; an order takes it at once, wherever it is.
-                if self.orders.is_empty() && before > 0 && self.now < before + SECOND {
-                    self.ledger.violate(format!("{id} is postponed and comes again at once"));
-                }
-                self.with_queue(|q, now| q.postpone(now, queued));
-                None
+                Err(NotLoaded::Later(queued))
             }
             None => {
                 self.ledger.violate(format!("{id} is nowhere"));
-                None
+                Err(NotLoaded::Gone)
             }
         }
+    }
+
+    /// A message that was not read waits in its queue.
+    pub fn postpone(&mut self, queued: Queued) {
+        let id = queued.message.id;
+        self.report.postponed += 1;
+        let (before, last) = self.postponed.get(&id).copied().unwrap_or_default();
+        self.postponed.insert(id, (last, self.now));
+        // Once more when its deadline comes; an order takes it at once, wherever it is.
+        if self.orders.is_empty() && before > 0 && self.now < before + SECOND {
+            self.ledger.violate(format!("{id} is postponed and comes again at once"));
+        }
+        self.with_queue(|q, now| q.postpone(now, queued));
     }
 
     /// Now and then a message turns out to be damaged on the disk: a bit of its head is turned over. The newest segment is

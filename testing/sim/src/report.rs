@@ -87,6 +87,8 @@ counts! {
     loads,
     /// Messages kept for later because the disk did not read.
     postponed,
+    /// The same of those that an order moves, and keeps.
+    unread_with_orders,
     /// Messages accepted into memory only.
     volatile,
     /// Messages that were accepted into memory and spooled later.
@@ -186,4 +188,5 @@ const LEAST: &[(&str, u64)] = &[
     ("unanswered", 1_000),
     ("asked_at_end", 300),
     ("requeued", 2_000),
+    ("unread_with_orders", 10),
 ];
