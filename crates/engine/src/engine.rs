@@ -398,7 +398,7 @@ impl Engine {
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, tls, config } => self.route_later(queue, name, tls, config),
             Effect::Grant { of, count, waits, asked_at } => self.ask_for_grants(of, count, waits, asked_at),
-            Effect::Settle => self.start_settler(),
+            Effect::Settle(kind) => self.start_settler(kind),
             Effect::Ask => self.start_asker(),
             Effect::Spool => self.start_spooler(),
             Effect::Stalled { name, wait } => {

@@ -15,7 +15,6 @@ use queue::{Action, Change, Entry, NULL_QUEUE, Order, Queued, Rebinding};
 use record::RecordType;
 use smtp_wire::Reply;
 use spool::{Mark, Rewrite, SpoolError};
-use std::time::Duration;
 
 /// A message as it was before it was changed.
 pub(crate) struct Before {
@@ -39,7 +38,7 @@ impl Engine {
                 before.put_back(&mut queued.message);
                 return self.with_queue(|q, now| match self.stop.is_draining() {
                     // Policy was cut short.
-                    true => q.not_rebound(now, queued, order.id),
+                    true => q.not_carried_out(now, queued, order.id),
                     false => q.stays(now, queued),
                 });
             }
@@ -55,8 +54,7 @@ impl Engine {
                 return self.with_queue(|q, now| q.stays(now, queued));
             }
             tracing::error!("message {} is not moved to queue {label} yet: {error}", queued.message.id);
-            tokio::time::sleep(PAUSE).await;
-            return self.with_queue(|q, now| q.not_rebound(now, queued, order.id));
+            return self.with_queue(|q, now| q.not_carried_out(now, queued, order.id));
         }
         if moves && !order.suppress_logging {
             self.log_rebound(&queued, RecordType::AdminRebind, [&from, &label], &order.reason);
@@ -158,6 +156,3 @@ pub(crate) fn make_due(message: &mut Message, now: WallTime) {
     let scheduling = message.resident.as_ref().and_then(|resident| schedule::of(&resident.meta));
     message.due = scheduling.map_or(now, |scheduling| schedule::next_attempt(&scheduling, now));
 }
-
-/// Time between two tries while the spool refuses.
-const PAUSE: Duration = Duration::from_secs(1);

@@ -4,7 +4,8 @@
 //! then hand the message back to the queue or let it go. A kill between attempt and mark
 //! repeats the delivery, so nothing is waited for in between; a kill between record and mark repeats both, and one
 //! before the record loses neither: what is marked is logged (loggers with a journal keep their last lines where a kill does not reach).
-//! An exception are recipients that have the message while policy is asked about others ([`crate::rewrite_status`]).
+//! An exception are recipients that have the message while policy is asked about others ([`crate::rewrite_status`]), or while a
+//! report on others waits to be accepted.
 
 use crate::engine::Engine;
 use crate::records;
@@ -65,6 +66,10 @@ pub(crate) enum Told {
     Already,
     /// They hear of it behind: the message stays.
     NotYet,
+}
+
+fn delivered(settlement: &Settlement) -> impl Iterator<Item = &Entry> {
+    settlement.entries.iter().filter(|entry| entry.kind == RecordType::Delivery)
 }
 
 impl Engine {
@@ -134,11 +139,28 @@ impl Engine {
                 engine.tell_missed(draft).await;
             }
             let Some(report) = report else { return engine.conclude(queued, settlement, &name, &facts) };
+            // The report may wait for long, and whoever has the message is not to have it again.
+            engine.note_delivered(&queued.message, &settlement);
             // What the spool has begins anew at the next start; what it has not goes there with the drain.
-            if engine.send_report(&report).await || queued.message.is_volatile() {
-                engine.conclude(queued, settlement, &name, &facts);
+            match engine.send_report(&report).await || queued.message.is_volatile() {
+                true => engine.conclude(queued, settlement, &name, &facts),
+                false => engine.log_delivered(&queued, &settlement, &name, &facts),
             }
         });
+    }
+
+    /// Tells the spool who has the message.
+    fn note_delivered(&self, message: &Message, settlement: &Settlement) {
+        let recipients: Vec<u32> =
+            delivered(settlement).flat_map(|entry| &entry.recipients).map(|i| u32::from(*i)).collect();
+        if !recipients.is_empty() && !message.is_volatile() {
+            self.spool.mark(Mark::RecipientsDone { id: message.id, recipients });
+        }
+    }
+
+    /// The program stops before the rest is settled: of who has the message nobody tells at the next start.
+    fn log_delivered(&self, queued: &Queued, settlement: &Settlement, name: &str, facts: &AttemptFacts) {
+        delivered(settlement).for_each(|entry| self.log_entry(queued, name, entry, facts, Told::Already));
     }
 
     fn conclude(&self, mut queued: Queued, settlement: Settlement, name: &str, facts: &AttemptFacts) {

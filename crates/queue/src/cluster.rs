@@ -82,6 +82,7 @@ impl QueueCore {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
         if let Some(pot) = ready.connection_rates.pot().filter(|_| !self.rates.grants.is_away()) {
             self.rates.grants.refused(pot, now.mono, wait);
+            ready.waits_for_rate |= ready.opens_after <= now.mono + wait;
             ready.opens_after = ready.opens_after.max(now.mono + wait);
         }
         ready.opens_after = ready.opens_after.max(now.mono);

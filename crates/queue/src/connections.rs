@@ -23,11 +23,14 @@ impl QueueCore {
     /// noted as idle and will be woken.
     pub fn take(&mut self, now: Now, conn: ConnKey) -> Take {
         let taken = self.take_more(now, conn);
-        if let (Take::Idle, Some(ready)) = (&taken, self.ready.get_mut(&conn.ready))
-            && let Some(connection) = ready.connections.get_mut(conn.slot)
-            && !std::mem::replace(&mut connection.idle, true)
-        {
-            ready.idle.push_back(conn.slot);
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return taken };
+        let Some(connection) = ready.connections.get_mut(conn.slot) else { return taken };
+        let is_idle = matches!(taken, Take::Idle);
+        match (std::mem::replace(&mut connection.idle, is_idle), is_idle) {
+            (false, true) => ready.idle.push_back(conn.slot),
+            // It was woken once too often: nothing more is promised to it.
+            (true, false) => ready.idle.retain(|slot| *slot != conn.slot),
+            _ => {}
         }
         taken
     }
@@ -184,11 +187,16 @@ impl QueueCore {
             self.connection_failed(now, conn, reply);
             return false;
         }
-        let mut resting: Vec<ReadyKey> =
-            self.ready.iter().filter(|(_, r)| r.leg.source.name == source.name).map(|(key, _)| *key).collect();
-        // In order of age: equal runs must do equal things.
-        resting.sort_unstable();
-        self.resting.extend(resting);
+        if consequence == Consequence::BeginsToRest {
+            let of_source = self.ready.iter().filter(|(_, r)| r.leg.source.name == source.name);
+            let mut resting: Vec<ReadyKey> = of_source.map(|(key, _)| *key).collect();
+            // In order of age: equal runs must do equal things.
+            resting.sort_unstable();
+            self.resting.extend(resting);
+        } else {
+            // The others went back when it began; here there may be some since.
+            self.resting.push_back(conn.ready);
+        }
         self.connection_ended(now, conn);
         self.send_back(now);
         consequence == Consequence::BeginsToRest
@@ -197,9 +205,8 @@ impl QueueCore {
     /// Messages of ready queues whose source rests are due again in their scheduled queues: some thousand at a visit.
     pub(crate) fn send_back(&mut self, now: Now) {
         let mut queues = Vec::new();
-        while queues.len() < RETURNED_PER_VISIT
-            && let Some(key) = self.resting.front().copied()
-        {
+        for _ in 0..RETURNED_PER_VISIT {
+            let Some(key) = self.resting.front().copied() else { break };
             let rests = |r: &ReadyQueue| self.sources.rests(now.mono, &r.leg.source.name).is_some();
             let is_closed = self.ready.get(&key).is_some_and(|r| r.closed_until() > now.mono || rests(r));
             let ready = self.ready.get_mut(&key).filter(|_| is_closed);
@@ -263,7 +270,7 @@ impl QueueCore {
                 return;
             }
             if let Some(rest) = self.sources.rests(now.mono, &ready.leg.source.name) {
-                ready.opens_after = now.mono + rest;
+                (ready.opens_after, ready.waits_for_rate) = (now.mono + rest, false);
                 self.wheel.insert(ready.opens_after, Timer::Open(key));
                 return;
             }
@@ -275,7 +282,7 @@ impl QueueCore {
                 if let Some(pot) = lacks.filter(|_| leasing != Some(Leasing::Asks)) {
                     return self.await_grant(now.mono, pot, Waiter::Open(key));
                 }
-                ready.opens_after = now.mono + wait;
+                (ready.opens_after, ready.waits_for_rate) = (now.mono + wait, true);
                 self.wheel.insert(ready.opens_after, Timer::Open(key));
                 return;
             }
@@ -329,7 +336,7 @@ impl QueueCore {
     }
 }
 
-/// Messages of resting sources that go back at one visit.
+/// Messages of resting sources that go back at one visit, with queues that have none.
 const RETURNED_PER_VISIT: usize = 2048;
 /// How soon a connection looks again that waits for a grant, whether the answer woke it or not.
 const GRANT_LOOK: Duration = Duration::from_secs(1);

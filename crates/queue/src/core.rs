@@ -311,7 +311,7 @@ impl QueueCore {
         }
         (queue.routing, queue.configuring) = (false, false);
         queue.route = None;
-        queue.promotes_after = now.mono + failure.hold_for;
+        (queue.promotes_after, queue.waits_for_rate) = (now.mono + failure.hold_for, false);
         self.wheel.insert(queue.promotes_after, Timer::Promote(key));
         let verdict = if failure.reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
         let is_ordered = queue.suspended_by(now.wall).is_some() || (self.orders.is_walking() && queue.gives_messages());

@@ -2,6 +2,7 @@
 //! queue's lock; its answer comes back through the method named here.
 
 use crate::core::{ConnKey, QueueKey};
+use crate::ending::EndingKind;
 use crate::explain::Wait;
 use crate::grants::ClusterRates;
 use crate::ready::Leg;
@@ -51,9 +52,9 @@ pub enum Effect {
     },
     /// An idle connection may take again.
     Wake(ConnKey),
-    /// Messages end without a connection: one more settler takes them with `QueueCore::take_ending`, settling each,
-    /// until there is none.
-    Settle,
+    /// Messages end without a connection: one more settler takes those of this kind with `QueueCore::take_ending`, settling
+    /// each, until there is none.
+    Settle(EndingKind),
     /// Messages stand before their ready queues and policy wants to be asked about them: one more asker takes them with
     /// `QueueCore::take_asking`, asking about each, until there is none.
     Ask,

@@ -1,12 +1,13 @@
 //! Messages that end without a connection: too old, or with no way out.
 //!
 //! They wait here, in the slots they had, until somebody has the time to load and settle them: an hour's mail to a site
-//! that fails at once must not stand in memory at once. [`QueueCore::take_ending`] hands them out one by one.
+//! that fails at once must not stand in memory at once. [`QueueCore::take_ending`] hands them out one by one. Each kind has
+//! settlers of its own: those of an order may wait for another node, which must not keep others from being tried again.
 
 use crate::core::{QueueCore, Queued};
 use crate::effect::Effect;
 use crate::messages::List;
-use crate::order::{Action, Order};
+use crate::order::Order;
 use crate::ready::Leg;
 use crate::settle::Verdict;
 use smtp_wire::Reply;
@@ -26,6 +27,28 @@ pub enum Ending {
     Undeliverable(Arc<Failure>),
 }
 
+impl Ending {
+    /// Who settles it.
+    pub fn kind(&self) -> EndingKind {
+        match self {
+            Ending::Expired => EndingKind::Expired,
+            Ending::Bounced(_) | Ending::Rebound(_) => EndingKind::Ordered,
+            Ending::Undeliverable(_) => EndingKind::Failed,
+        }
+    }
+}
+
+/// Kinds of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndingKind {
+    /// [`Ending::Expired`].
+    Expired,
+    /// [`Ending::Bounced`] and [`Ending::Rebound`].
+    Ordered,
+    /// [`Ending::Undeliverable`].
+    Failed,
+}
+
 /// What many messages have in common that could not be tried.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -42,28 +65,38 @@ pub struct Failure {
 pub(crate) struct Endings {
     pub expired: List,
     pub failed: VecDeque<(Arc<Failure>, List)>,
-    /// Settlers asked for and not yet told that nothing is left.
-    settlers: usize,
+    /// Settlers of each kind asked for and not yet told that nothing is left.
+    settlers: [usize; KINDS.len()],
 }
 
 impl Endings {
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.expired.len() + self.failed.iter().map(|(_, list)| list.len()).sum::<usize>()
+    fn failures(&self) -> usize {
+        self.failed.iter().map(|(_, list)| list.len()).sum()
     }
 }
 
 impl QueueCore {
-    /// The next message that ends without a connection, for a settler that `Effect::Settle` called; `None` sends it home.
-    /// Its content may have to be loaded first. It is settled and comes back or is forgotten like any other.
-    pub fn take_ending(&mut self) -> Option<(Queued, Ending)> {
-        if let Some(slot) = self.messages.pop_front(&mut self.endings.expired) {
-            return self.messages.remove(slot).map(|queued| (queued, Ending::Expired));
+    /// The next message of a kind that ends without a connection, for a settler that `Effect::Settle` called; `None` sends it
+    /// home. Its content may have to be loaded first. It is settled and comes back or is forgotten like any other.
+    pub fn take_ending(&mut self, kind: EndingKind) -> Option<(Queued, Ending)> {
+        let taken = match kind {
+            EndingKind::Expired => self.take_expired(),
+            EndingKind::Ordered => self.take_ordered(),
+            EndingKind::Failed => self.take_failed(),
+        };
+        if taken.is_none() {
+            let settlers = &mut self.endings.settlers[kind as usize];
+            *settlers = settlers.saturating_sub(1);
         }
-        if let Some((queued, order)) = self.take_ordered() {
-            let moves = matches!(order.action, Action::Rebind(_));
-            return Some((queued, if moves { Ending::Rebound(order) } else { Ending::Bounced(order) }));
-        }
+        taken
+    }
+
+    fn take_expired(&mut self) -> Option<(Queued, Ending)> {
+        let slot = self.messages.pop_front(&mut self.endings.expired)?;
+        self.messages.remove(slot).map(|queued| (queued, Ending::Expired))
+    }
+
+    fn take_failed(&mut self) -> Option<(Queued, Ending)> {
         while let Some((failure, list)) = self.endings.failed.front_mut() {
             if let Some(slot) = self.messages.pop_front(list) {
                 let ending = Ending::Undeliverable(failure.clone());
@@ -71,7 +104,6 @@ impl QueueCore {
             }
             self.endings.failed.pop_front();
         }
-        self.endings.settlers = self.endings.settlers.saturating_sub(1);
         None
     }
 
@@ -85,13 +117,17 @@ impl QueueCore {
 
     /// Asks for as many settlers as there is work for.
     pub(crate) fn call_settlers(&mut self) {
-        let work = self.endings.len() + self.orders.ending();
-        while self.endings.settlers < SETTLERS_MAX.min(work) {
-            self.endings.settlers += 1;
-            self.effects.push(Effect::Settle);
+        let work = [self.endings.expired.len(), self.orders.ending(), self.endings.failures()];
+        for ((kind, work), settlers) in KINDS.into_iter().zip(work).zip(&mut self.endings.settlers) {
+            while *settlers < SETTLERS_MAX.min(work) {
+                *settlers += 1;
+                self.effects.push(Effect::Settle(kind));
+            }
         }
     }
 }
 
-/// Settlers at work at the same time: each may be waiting for the spool.
+/// All of them, in order.
+const KINDS: [EndingKind; 3] = [EndingKind::Expired, EndingKind::Ordered, EndingKind::Failed];
+/// Settlers of a kind at work at the same time: each may be waiting for the spool.
 const SETTLERS_MAX: usize = 8;

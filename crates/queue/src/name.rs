@@ -46,6 +46,14 @@ pub enum QueueNameError {
     /// No recipient and no `queue`.
     #[error("a message without recipients has no queue")]
     NoRecipient,
+    /// A recipient without a domain and nothing else that names a queue, or a `queue` without a name: a start would not find it.
+    #[error(
+        "a message to {recipient} has a queue without a name: expected a recipient with a domain, or a meta `queue`"
+    )]
+    NoName {
+        /// The first recipient.
+        recipient: String,
+    },
 }
 
 /// The queue whose messages are dropped at reception (KumoMTA behaviour).
@@ -86,7 +94,7 @@ impl QueueName {
     /// campaign, tenant, domain of the first recipient and routing domain.
     pub fn text_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameError> {
         if let Some(queue) = string(meta, "queue")? {
-            return Ok(queue.to_owned());
+            return named(queue.to_owned(), envelope);
         }
         let campaign = string(meta, "campaign")?;
         let tenant = string(meta, "tenant")?;
@@ -110,12 +118,22 @@ impl QueueName {
         if let Some(routing_domain) = routing_domain {
             text.extend(["!", routing_domain]);
         }
-        Ok(text)
+        named(text, envelope)
     }
 
     /// Where the mail is routed: the routing domain, else the domain.
     pub fn effective_domain(&self) -> &str {
         self.routing_domain.as_deref().unwrap_or(&self.domain)
+    }
+}
+
+/// A queue's text, unless it is empty.
+fn named(text: String, envelope: &Envelope) -> Result<String, QueueNameError> {
+    match text.is_empty() {
+        false => Ok(text),
+        true => Err(QueueNameError::NoName {
+            recipient: envelope.recipients.first().map_or("nobody", |first| first.as_str()).to_owned(),
+        }),
     }
 }
 

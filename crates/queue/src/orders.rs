@@ -8,8 +8,10 @@
 use crate::census::Place;
 use crate::core::{QueueCore, QueueKey, Queued, ReadyKey};
 use crate::effect::Effect;
+use crate::ending::Ending;
 use crate::messages::{List, SlotNumber};
 use crate::order::{Action, Change, Order, OrderId, Rebinding};
+use crate::refused::Refused;
 use crate::schedule::Belonging;
 use crate::scheduled::{Awaited, Fate};
 use crate::xfer;
@@ -31,6 +33,8 @@ pub(crate) struct Orders {
     look_at: Option<Instant>,
     /// One of them awaits messages.
     awaits: bool,
+    /// The one behind the last that gave a message to be settled: they take turns.
+    turn: usize,
 }
 
 /// Where the messages of earlier runs are.
@@ -55,6 +59,8 @@ struct Standing {
     total: u64,
     /// Held, or bounced or moved and not settled yet.
     taken: List,
+    /// Of these, who could not be bounced or moved just now.
+    refused: Refused,
     /// How far a rebinding is.
     stage: Stage,
     /// Messages of a rebinding that settlers have.
@@ -128,10 +134,11 @@ impl QueueCore {
     pub fn withdraw(&mut self, now: Now, id: OrderId) -> Option<Arc<Order>> {
         let at = self.orders.standing.iter().position(|s| s.order.id == id)?;
         let standing = self.orders.standing.remove(at);
-        let mut taken = standing.taken;
+        let Standing { order, mut taken, mut refused, .. } = standing;
         self.messages.append(&mut self.orders.returning, &mut taken);
+        self.messages.append(&mut self.orders.returning, &mut refused.list);
         self.orders_changed(now);
-        Some(standing.order)
+        Some(order)
     }
 
     /// Every order in force and what it has done, in the order in which they were given.
@@ -141,7 +148,7 @@ impl QueueCore {
             order: standing.order.clone(),
             queues: standing.queues.iter().map(|(name, count)| (name.clone(), *count)).collect(),
             total: standing.total,
-            pending: standing.taken.len(),
+            pending: standing.pending(),
             under_way: (under_way && standing.order.criteria().is_some()) || standing.stage == Stage::Awaiting,
         };
         self.orders.standing.iter().map(state).collect()
@@ -187,17 +194,27 @@ impl QueueCore {
     }
 
     /// The next message that an order bounces or moves.
-    pub(crate) fn take_ordered(&mut self) -> Option<(Queued, Arc<Order>)> {
-        let standing = self.orders.standing.iter_mut().find(|s| s.gives() && !s.taken.is_empty())?;
+    pub(crate) fn take_ordered(&mut self) -> Option<(Queued, Ending)> {
+        let count = self.orders.standing.len();
+        let mut turns = (0..count).map(|behind| (self.orders.turn + behind) % count);
+        let gives = |at: &usize| self.orders.standing[*at].gives() && !self.orders.standing[*at].taken.is_empty();
+        let at = turns.find(gives)?;
+        self.orders.turn = at + 1;
+        let standing = &mut self.orders.standing[at];
         let slot = self.messages.pop_front(&mut standing.taken)?;
-        standing.in_hand += usize::from(standing.rebinds());
         let order = standing.order.clone();
-        self.messages.remove(slot).map(|queued| (queued, order))
+        let ending = match standing.rebinds() {
+            true => Ending::Rebound(order),
+            false => Ending::Bounced(order),
+        };
+        standing.in_hand += usize::from(standing.rebinds());
+        self.messages.remove(slot).map(|queued| (queued, ending))
     }
 
     /// Goes on with the walk and with what is on its way home.
     pub(crate) fn carry_out_orders(&mut self, now: Now) {
         self.bring_home(now);
+        self.try_refused_again(now);
         self.end_awaiting(now, |core, standing| core.are_back(standing) || now.wall >= standing.awaits_until());
         if self.orders.look_at.is_some_and(|at| at <= now.mono) {
             self.end_orders(now);
@@ -259,29 +276,37 @@ impl QueueCore {
     fn are_back(&self, standing: &Standing) -> bool {
         let names = standing.order.criteria().map_or(&[][..], |criteria| &criteria.queue_names);
         let queues = names.iter().flat_map(|name| self.namesakes(name)).filter_map(|key| self.scheduled.get(&key));
-        queues.map(|queue| queue.out_before()).sum::<usize>() <= standing.taken.len()
+        queues.map(|queue| queue.out_before()).sum::<usize>() <= standing.pending()
     }
 
-    /// A message that an order moves and that could not be read or written: the order keeps it for another try.
-    pub fn not_rebound(&mut self, now: Now, mut queued: Queued, id: OrderId) {
-        if !self.orders.standing.iter().any(|s| s.order.id == id) {
+    /// A message that an order bounces or moves and with which that could not be done just now: the order keeps it for another
+    /// try, and others go on.
+    pub fn not_carried_out(&mut self, now: Now, mut queued: Queued, id: OrderId) {
+        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) else {
             return self.stays(now, queued);
-        }
+        };
         if !queued.message.is_volatile() {
             queued.message.release();
         }
         let slot = self.messages.insert(queued.queue, queued.message);
-        if let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) {
-            self.messages.push_back(&mut standing.taken, slot);
+        standing.refused.keep(&mut self.messages, slot, now.mono);
+    }
+
+    fn try_refused_again(&mut self, now: Now) {
+        let mut is_any = false;
+        for Standing { refused, taken, .. } in &mut self.orders.standing {
+            is_any |= refused.go_back(&mut self.messages, taken, now.mono);
         }
-        self.call_settlers();
+        if is_any {
+            self.call_settlers();
+        }
     }
 
     /// A settler is done with a message of a rebinding, whatever became of it: with the last, the order is over.
     pub fn settled_for(&mut self, now: Now, id: OrderId) {
         let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) else { return };
         standing.in_hand = standing.in_hand.saturating_sub(1);
-        if standing.in_hand == 0 && standing.taken.is_empty() {
+        if standing.in_hand == 0 && standing.pending() == 0 {
             self.end_orders(now);
         }
     }
@@ -327,7 +352,7 @@ impl QueueCore {
         let is_over = |s: &Standing| {
             let are_here = earlier == Earlier::Here || (earlier == Earlier::Missing && s.rebinds());
             let is_done = ((!is_walking && are_here) || !s.order.is_about_messages()) && s.stage != Stage::Awaiting;
-            let is_carried_out = (s.taken.is_empty() && s.in_hand == 0) || !s.ends_messages();
+            let is_carried_out = (s.pending() == 0 && s.in_hand == 0) || !s.ends_messages();
             now.wall >= s.order.expires && is_done && is_carried_out
         };
         let (over, standing): (Vec<Standing>, _) =
@@ -336,6 +361,7 @@ impl QueueCore {
         if !over.is_empty() {
             for mut standing in over {
                 self.messages.append(&mut self.orders.returning, &mut standing.taken);
+                self.messages.append(&mut self.orders.returning, &mut standing.refused.list);
             }
             self.orders_changed(now);
             self.effects.push(Effect::OrdersEnded);
@@ -355,7 +381,11 @@ impl QueueCore {
         let are_back = |s: &Standing| s.stage == Stage::Awaiting && self.are_back(s);
         let at_once = self.orders.walk.is_some() || !self.orders.returning.is_empty();
         let at_once = at_once || (self.orders.awaits && self.orders.standing.iter().any(are_back));
-        if at_once { Some(Instant::ZERO) } else { self.orders.look_at }
+        if at_once {
+            return Some(Instant::ZERO);
+        }
+        let again = self.orders.standing.iter().filter_map(|s| s.refused.again_at);
+        again.chain(self.orders.look_at).min()
     }
 
     /// Gives a new queue the orders it is under.
@@ -587,21 +617,24 @@ impl QueueCore {
 }
 
 impl Orders {
-    /// Messages that wait to be settled by order.
+    /// Messages that wait to be settled by order, and may be.
     pub fn ending(&self) -> usize {
         self.standing.iter().filter(|s| s.gives()).map(|s| s.taken.len()).sum()
     }
 
     /// All lists of messages here, where they are, and whose they are; nobody's are those on their way home.
     pub fn lists(&self) -> impl Iterator<Item = (&List, Place, Option<OrderId>)> {
-        let place = |s: &Standing| if s.ends_messages() { Place::Ending } else { Place::Held };
-        let of_orders = self.standing.iter().map(move |s| (&s.taken, place(s), Some(s.order.id)));
+        let of_orders = self.standing.iter().flat_map(|s| {
+            let place = if s.ends_messages() { Place::Ending } else { Place::Held };
+            [&s.taken, &s.refused.list].map(|list| (list, place, Some(s.order.id)))
+        });
         of_orders.chain([(&self.returning, Place::Held, None)])
     }
 
     /// The same, to be changed.
     pub fn lists_mut(&mut self) -> impl Iterator<Item = &mut List> {
-        self.standing.iter_mut().map(|s| &mut s.taken).chain([&mut self.returning])
+        let of_orders = self.standing.iter_mut().flat_map(|s| [&mut s.taken, &mut s.refused.list]);
+        of_orders.chain([&mut self.returning])
     }
 
     /// True while messages that were there before an order are still looked for.
@@ -622,6 +655,7 @@ impl Standing {
             queues: HashMap::new(),
             total: 0,
             taken: List::default(),
+            refused: Refused::default(),
             stage: Stage::Gathering,
             in_hand: 0,
         }
@@ -630,6 +664,11 @@ impl Standing {
     /// Its messages leave their queues for good.
     fn ends_messages(&self) -> bool {
         matches!(self.order.action, Action::Bounce(_)) || self.rebinds()
+    }
+
+    /// How many of those that it took it has.
+    fn pending(&self) -> usize {
+        self.taken.len() + self.refused.list.len()
     }
 
     fn rebinds(&self) -> bool {

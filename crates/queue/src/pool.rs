@@ -35,8 +35,19 @@ impl Rotation {
         if self.step == 0 {
             return None;
         }
-        let rounds = self.weights.len() * (self.heaviest / self.step) as usize;
-        for _ in 0..rounds {
+        if let Some(index) = self.lap(&mut usable) {
+            return Some(index);
+        }
+        let weighty = |index: &usize| self.weights[*index] > 0 && usable(*index);
+        let heaviest = (0..self.weights.len()).filter(weighty).map(|index| self.weights[index]).max()?;
+        // Nobody would be found in the laps before: a walk is as short when all but one light source are full.
+        (self.index, self.current) = (self.weights.len() as u32 - 1, heaviest + self.step);
+        self.lap(&mut usable)
+    }
+
+    /// Once around.
+    fn lap(&mut self, usable: &mut impl FnMut(usize) -> bool) -> Option<usize> {
+        for _ in 0..self.weights.len() {
             self.index = (self.index + 1) % self.weights.len() as u32;
             let index = self.index as usize;
             if index == 0 {
@@ -74,6 +85,22 @@ mod tests {
     }
 
     #[test]
+    fn a_source_is_looked_at_a_few_times_a_turn_whatever_the_weights() {
+        let weights: Vec<u32> = (0..50).map(|i| if i == 0 { 1 } else { 951 + i }).collect();
+        for usable in [None, Some(0), Some(49)] {
+            let (mut rotation, mut looks) = (Rotation::new(weights.clone()), 0);
+            for _ in 0..1000 {
+                let found = rotation.next(|i| {
+                    looks += 1;
+                    Some(i) == usable
+                });
+                assert_eq!(found, usable);
+            }
+            assert!(looks <= 1000 * 3 * weights.len(), "{looks}");
+        }
+    }
+
+    #[test]
     fn shares_follow_the_weights() {
         assert_eq!(counts(&[3, 1], 400, |_| true), [300, 100]);
         assert_eq!(counts(&[1, 1, 1], 300, |_| true), [100, 100, 100]);
@@ -82,5 +109,6 @@ mod tests {
         assert_eq!(counts(&[0, 0], 3, |_| true), [0, 0]);
         assert_eq!(counts(&[], 3, |_| true), Vec::<usize>::new());
         assert_eq!(counts(&[1, 2], 9, |_| false), [0, 0], "terminates when nothing is usable");
+        assert_eq!(counts(&[7, 6, 4, 3], 700, |i| i > 1), [0, 0, 400, 300], "who is left shares by weight");
     }
 }

@@ -121,10 +121,14 @@ impl QueueCore {
             Fate::Suspended => return Gate::Stopped,
             Fate::Goes => {}
         }
-        if now.mono < queue.promotes_after {
+        let waits = now.mono < queue.promotes_after;
+        if waits && !queue.waits_for_rate {
             return Gate::Stopped;
         }
         refresh(queue, key, (now.mono, self.epoch), &mut self.effects);
+        if waits {
+            return Gate::Stopped;
+        }
         if queue.config.is_none() || queue.route.is_none() {
             return Gate::Stopped;
         }
@@ -133,7 +137,7 @@ impl QueueCore {
         let lacks = queue.message_rate.lacks(&self.rates, now.mono);
         let waits = queue.message_rate.check(&self.rates, now.mono).err();
         if let Some(wait) = waits.filter(|_| lacks.is_none()) {
-            queue.promotes_after = now.mono + wait;
+            (queue.promotes_after, queue.waits_for_rate) = (now.mono + wait, true);
             self.wheel.insert(queue.promotes_after, Timer::Promote(key));
             return Gate::Stopped;
         }
@@ -323,6 +327,8 @@ fn choose(
         }
     };
     let index = way.rotation.next(usable);
+    choice.waits.sort_unstable();
+    choice.waits.dedup();
     choice.leg = index.map(|i| way.legs[i]);
     choice.unsure = choice.leg.and_then(|leg| Some((leg, unsure(&leg)?)));
     choice

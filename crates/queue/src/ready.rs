@@ -111,6 +111,8 @@ pub(crate) struct ReadyQueue {
     pub consecutive_failures: u32,
     /// No new connection before this moment.
     pub opens_after: Instant,
+    /// That is how long a rate has it wait, which another definition may end.
+    pub waits_for_rate: bool,
     /// How many connections its destination bears, when that is to be learnt.
     pub window: Option<Box<Window>>,
     /// It sends nothing before this moment: an order.
@@ -178,6 +180,7 @@ impl ReadyQueue {
             idle: VecDeque::new(),
             consecutive_failures: 0,
             opens_after: Instant::ZERO,
+            waits_for_rate: false,
             window: None,
             suspended_until: Instant::ZERO,
             selects_at: Instant::ZERO,
@@ -196,9 +199,9 @@ impl ReadyQueue {
         self.forget_rate_wait();
     }
 
-    /// How long `max_connection_rate` had it wait may be wrong now: whoever opens the next connection finds out.
+    /// How long a rate had it wait may be wrong now: whoever opens the next connection finds out.
     pub fn forget_rate_wait(&mut self) {
-        if self.rate_awaited_since.is_some() {
+        if std::mem::take(&mut self.waits_for_rate) {
             self.opens_after = Instant::ZERO;
         }
     }
@@ -322,7 +325,9 @@ impl ReadyQueue {
     pub fn note_failure(&mut self, now: Instant) {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         let pause_ms = (REOPEN_MS_MIN << self.consecutive_failures.min(16)).min(REOPEN_MS_MAX);
-        self.opens_after = self.opens_after.max(now + Duration::from_millis(pause_ms));
+        let pauses_until = now + Duration::from_millis(pause_ms);
+        self.waits_for_rate &= self.opens_after > pauses_until;
+        self.opens_after = self.opens_after.max(pauses_until);
     }
 
     /// No connection is wanted that may not be opened.

@@ -49,6 +49,8 @@ pub(crate) struct ScheduledQueue {
     pub found_full: BTreeMap<ReadyKey, Instant>,
     /// No promotion before this moment (`max_message_rate`).
     pub promotes_after: Instant,
+    /// That is how long its rate has it wait, which another configuration may end.
+    pub waits_for_rate: bool,
     pub message_rate: Rates,
     /// The way whose source is being asked for: the turn is its, if it may be chosen.
     pub picked: Option<ReadyKey>,
@@ -116,6 +118,7 @@ impl ScheduledQueue {
             waits_at: BTreeSet::new(),
             found_full: BTreeMap::new(),
             promotes_after: Instant::ZERO,
+            waits_for_rate: false,
             message_rate: Rates::default(),
             picked: None,
             orders: Box::default(),
@@ -134,6 +137,9 @@ impl ScheduledQueue {
         if changed {
             let own = (config.max_message_rate.as_ref(), || format!("kumomta.queue_message_rate.{}", self.name));
             self.message_rate.redefine(own, &BTreeMap::new(), rates);
+            if std::mem::take(&mut self.waits_for_rate) {
+                self.promotes_after = Instant::ZERO;
+            }
         }
         if self
             .config

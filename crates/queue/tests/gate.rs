@@ -291,7 +291,7 @@ fn a_place_in_a_line_that_nobody_needs_any_more_keeps_no_queue_alive() {
         }
         for effect in rig.drain() {
             match effect {
-                Effect::Settle => {}
+                Effect::Settle(_) => {}
                 Effect::Open(opening) => wide = Some(opening.conn),
                 other => panic!("{other:?}"),
             }

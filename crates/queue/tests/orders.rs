@@ -4,7 +4,7 @@ mod support;
 
 use clock::Duration;
 use message::MessageId;
-use queue::{Action, Change, Criteria, Effect, Ending, OrderId, Rebinding, Take};
+use queue::{Action, Change, Criteria, Effect, Ending, EndingKind, OrderId, Rebinding, Take};
 use std::collections::BTreeSet;
 use support::ordered::{ROOMY, give, move_all, of_domain, rig, state, wait};
 use support::{Rig, config, failure, path, route};
@@ -107,9 +107,9 @@ fn a_rebinding_that_is_taken_back_leaves_the_rest_where_it_was() {
     wait(&mut rig, "x.test", 1, 5);
     give(&mut rig, 1, rebind(of_domain("x.test")), 0);
     rig.pass(Duration::ZERO);
-    let (queued, _) = rig.core.take_ending().expect("one of five");
+    let (queued, _) = rig.core.take_ending(EndingKind::Ordered).expect("one of five");
     // Not written yet: the order has it again.
-    rig.core.not_rebound(rig.now, queued, OrderId([1; 16]));
+    rig.core.not_carried_out(rig.now, queued, OrderId([1; 16]));
     rig.core.settled_for(rig.now, OrderId([1; 16]));
     assert_eq!((state(&rig).total, state(&rig).pending), (5, 5));
     rig.core.withdraw(rig.now, OrderId([1; 16])).expect("in force");
@@ -119,9 +119,9 @@ fn a_rebinding_that_is_taken_back_leaves_the_rest_where_it_was() {
     // Who was with a settler goes home as well.
     give(&mut rig, 2, rebind(of_domain("x.test")), 0);
     rig.pass(Duration::ZERO);
-    let (queued, _) = rig.core.take_ending().expect("one of five");
+    let (queued, _) = rig.core.take_ending(EndingKind::Ordered).expect("one of five");
     rig.core.withdraw(rig.now, OrderId([2; 16])).expect("in force");
-    rig.core.not_rebound(rig.now, queued, OrderId([2; 16]));
+    rig.core.not_carried_out(rig.now, queued, OrderId([2; 16]));
     rig.pass(Duration::ZERO);
     assert_eq!((rig.core.scheduled_in("x.test"), rig.core.counts().out), (5, 0));
 }
@@ -211,7 +211,7 @@ fn what_a_withdrawn_bounce_has_not_ended_goes_home() {
     rig.admit("x.test", 4);
     give(&mut rig, 1, Action::Bounce(Criteria::default()), 600);
     rig.pass(Duration::ZERO);
-    let first = rig.core.take_ending().expect("5004 are to end").0;
+    let first = rig.core.take_ending(EndingKind::Ordered).expect("5004 are to end").0;
     rig.core.forget(rig.now.mono, &first);
     assert!(rig.core.withdraw(rig.now, OrderId([2; 16])).is_none());
     assert!(rig.core.withdraw(rig.now, OrderId([1; 16])).is_some());

@@ -197,10 +197,10 @@ impl Model {
                 let wait = if granted < count { Duration::from_millis(self.route % 400) } else { Duration::ZERO };
                 core.granted(now, &of, asked_at, granted, wait);
             }
-            Effect::Settle => {
-                if let Some((queued, ending)) = core.take_ending() {
+            Effect::Settle(kind) => {
+                if let Some((queued, ending)) = core.take_ending(kind) {
                     self.settle(queued, &ending);
-                    self.effects.push_back(Effect::Settle);
+                    self.effects.push_back(Effect::Settle(kind));
                 }
             }
             Effect::Ask => {

@@ -45,10 +45,6 @@ impl Session {
         if let Some(entry) = refusal {
             return self.refuse_junk(texts::reply(entry));
         }
-        let announced = self.transaction.as_ref().and_then(|open| open.params.size);
-        let expected = announced.unwrap_or(self.last_octets.max(PRESIZE_OCTETS) as u64);
-        // A little more than that: the client's count and ours may differ by a line end.
-        self.prepare_content(expected.saturating_add(2));
         self.content_begins(now);
         let decoder = DataDecoder::new(self.settings.max_message_size);
         self.phase = Phase::Data(Box::new(Receiving { decoder, started: now, octets: 0 }));
@@ -62,6 +58,9 @@ impl Session {
 
     /// Takes content from the front of `input`; returns the octets taken.
     pub(crate) fn feed_data(&mut self, now: Instant, input: &[u8]) -> usize {
+        if self.content_held().1 == 0 {
+            self.expect_content();
+        }
         let (Phase::Data(receiving), Some(open)) = (&mut self.phase, &mut self.transaction) else {
             return 0;
         };
@@ -79,6 +78,16 @@ impl Session {
             self.close();
         }
         consumed
+    }
+
+    /// Makes a buffer for content now that it comes, not when the client was told to go ahead: of a hundred clients that are
+    /// about to send, a few send at one moment, and their buffers are those that others gave back just before, in the
+    /// processor's cache still.
+    fn expect_content(&mut self) {
+        let announced = self.transaction.as_ref().and_then(|open| open.params.size);
+        let expected = announced.unwrap_or(self.last_octets.max(PRESIZE_OCTETS) as u64);
+        // A little more than that: the client's count and ours may differ by a line end.
+        self.prepare_content(expected.saturating_add(2));
     }
 
     /// Content is complete: checks it and asks for responsibility to be taken. `lines`: what its dots say, should its line ends

@@ -1,7 +1,7 @@
 //! RCPT: adds a recipient (RFC 5321 section 4.1.1.3).
 //!
 //! Limits are judged before policy is asked: a recipient over a limit costs nobody anything.
-//! Whether relaying is permitted is the driver's answer.
+//! Whether relaying is permitted is the driver's answer. A bare `<postmaster>` is that of this host (RFC 5321 section 4.1.1.3).
 
 use crate::mail::Chunks;
 use crate::question::Question;
@@ -23,6 +23,10 @@ impl Session {
             let concerned = self.concerning(recipient);
             return if close { self.close_with(reply, concerned) } else { self.refuse(reply, concerned) };
         }
+        let Some(recipient) = self.with_domain(&recipient) else {
+            let concerned = self.concerning(recipient);
+            return self.refuse(texts::reply(texts::NO_POSTMASTER), concerned);
+        };
         let sender = open.sender.clone();
         if !open.params.smtputf8 && !recipient.is_ascii() {
             let concerned = self.concerning(recipient);
@@ -33,6 +37,14 @@ impl Session {
         }
         let question = Question::RcptTo { sender, recipient: recipient.clone(), params: params.clone() };
         self.ask(question, Awaiting::RcptTo { recipient, params });
+    }
+
+    /// The recipient, at this host when that is not said.
+    fn with_domain(&self, recipient: &Mailbox) -> Option<Mailbox> {
+        match recipient.domain() {
+            "" => Mailbox::parse(&format!("{}@{}", recipient.as_str(), self.settings.hostname)).ok(),
+            _ => Some(recipient.clone()),
+        }
     }
 
     pub(crate) fn rcpt_accepted(&mut self, recipient: Mailbox, params: RcptParams) {

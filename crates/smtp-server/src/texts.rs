@@ -27,6 +27,7 @@ pub(crate) const BARE_LINE_ENDING: (u16, &str) = (552, "5.6.0 message data must 
 pub(crate) const COMMAND_TOO_LONG: (u16, &str) = (500, "5.5.2 command line too long");
 pub(crate) const REQUIRETLS_IN_CLEAR: (u16, &str) = (530, "5.7.10 REQUIRETLS needs an encrypted connection");
 pub(crate) const NEEDS_SMTPUTF8: (u16, &str) = (553, "5.6.7 address needs SMTPUTF8");
+pub(crate) const NO_POSTMASTER: (u16, &str) = (550, "5.1.1 the name of this host is no domain to have a postmaster");
 pub(crate) const NOT_IMPLEMENTED: (u16, &str) = (502, "5.5.1 command not implemented");
 pub(crate) const HELLO_TOO_LONG: (u16, &str) = (501, "5.5.4 name too long");
 pub(crate) const EARLY_TALK: (u16, &str) = (554, "5.5.0 SMTP protocol synchronization error");

@@ -1,6 +1,6 @@
 -- A node of a cluster: what it delivers goes to one sink.
 --   XFER_DIR, XFER_TO (host:port), XFER_HTTP (host:port), XFER_KIND (spool kind)
---   XFER_REQUEUE (URL: what fails goes to that node)
+--   XFER_REQUEUE (URL: what fails goes to that node; `none`: all mail goes to a host that is not there)
 local kumo = require 'kumo'
 local base = require 'base'
 local DIR, REQUEUE = os.getenv 'XFER_DIR', os.getenv 'XFER_REQUEUE'
@@ -35,7 +35,7 @@ kumo.on('xfer_message_received', function(msg, auth)
 end)
 
 kumo.on('requeue_message', function(msg, response, context, increment_attempts, delay)
-  if REQUEUE and not kumo.xfer.get_xfer_target(msg) then
+  if REQUEUE and REQUEUE ~= 'none' and not kumo.xfer.get_xfer_target(msg) then
     kumo.xfer.xfer_in_requeue(msg, REQUEUE, context, increment_attempts, delay, 'it failed here')
   end
 end)

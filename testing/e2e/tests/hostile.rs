@@ -178,6 +178,21 @@ fn a_flood_of_junk_ends_in_421() {
 }
 
 #[test]
+fn what_goes_round_and_round_is_stopped() {
+    let (_scratch, sink, front) = setup();
+    for (hops, code) in [(101, 554), (100, 250)] {
+        let mut client = Client::connect(front.smtp());
+        client.begin("a@from.test", "b@to.test");
+        let fields = "received: from a by b;\r\n\tFri, 20 Nov 2026 22:36:29 +0000\r\n".repeat(hops);
+        let reply = client.say(&format!("{fields}Subject: round\r\n\r\nReceived: x\r\n."));
+        assert_eq!(reply.code, code, "{reply:?}");
+        assert_eq!(reply.lines[0].contains("5.4.6 too many hops: 101 Received fields"), code == 554, "{reply:?}");
+    }
+    assert_eq!(sink.await_arrivals(1, SOON).len(), 1);
+    front.stop();
+}
+
+#[test]
 fn an_endless_line_is_given_up() {
     let (_scratch, sink, front) = setup();
     let mut client = Client::connect(front.smtp());

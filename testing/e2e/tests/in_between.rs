@@ -6,7 +6,7 @@ use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::preload;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::{SOON, until};
+use e2e::until::{LATER, SOON, until};
 use e2e::victim::nobody;
 use e2e::wire::Client;
 use serde_json::{Value, json};
@@ -109,6 +109,29 @@ fn a_message_that_is_read_for_its_delivery_is_found() {
     sink.await_arrivals(1, SOON);
     node.await_empty(SOON);
     assert_eq!(inspect(&node, &id).0, 404, "it is over");
+    node.stop();
+}
+
+/// RFC 5321 section 4.1.1.3: that of this host, in a queue that a start finds.
+#[test]
+fn mail_for_the_postmaster_is_kept_like_any_other() {
+    let scratch = Scratch::new();
+    let node = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1s").start();
+    for name in ["postmaster", "Postmaster"] {
+        let reply = Client::connect(node.smtp()).submit("a@source.test", name, "to whom it may concern");
+        assert_eq!(reply.code, 250, "{reply:?}");
+    }
+    until(SOON, "both were tried", || {
+        (node.metric("total_messages_transfail{service=\"smtp_client\"}") >= 2.0).then_some(())
+    });
+    node.stop();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let node = Launch::relay(&scratch, sink.address).start();
+    let mut recipients: Vec<String> =
+        sink.await_arrivals(2, LATER).into_iter().flat_map(|arrival| arrival.recipients).collect();
+    recipients.sort();
+    assert_eq!(recipients, ["Postmaster@relay.test", "postmaster@relay.test"]);
+    node.await_empty(SOON);
     node.stop();
 }
 

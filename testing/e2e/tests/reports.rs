@@ -1,16 +1,19 @@
 //! Reports that come in: bounces of a real Postfix, complaints, and mail that is neither; and those that go out.
 
 use e2e::dump::Dump;
-use e2e::kumod::{Launch, policy_file};
+use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::postfix::Postfix;
 use e2e::process::run;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::{LATER, SOON};
+use e2e::until::{LATER, SOON, until};
 use e2e::wire::{Client, Reply};
-use std::net::SocketAddr;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Postfix is refused a recipient by us, and bounces to a domain of ours that logs bounces and relays nothing.
 #[test]
@@ -142,6 +145,95 @@ fn a_message_stays_until_its_report_is_accepted() {
     );
     mended.await_empty(SOON);
     mended.stop();
+}
+
+/// A server that refuses recipients whose name begins with `lost`, and counts contents.
+fn picky() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (address, contents) = (listener.local_addr().expect("an address"), Arc::new(AtomicUsize::new(0)));
+    let counted = contents.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let counted = counted.clone();
+            std::thread::spawn(move || pick(&client, &counted));
+        }
+    });
+    (address, contents)
+}
+
+fn pick(mut client: &TcpStream, contents: &AtomicUsize) -> io::Result<()> {
+    client.write_all(b"220 picky.test\r\n")?;
+    let mut in_content = false;
+    for line in BufReader::new(client).lines() {
+        let line = line?;
+        let reply = match (in_content, line.as_str()) {
+            (true, ".") => {
+                contents.fetch_add(1, Ordering::SeqCst);
+                in_content = false;
+                "250 taken"
+            }
+            (true, _) => continue,
+            (_, line) if line.starts_with("RCPT TO:<lost") => "550 5.1.1 nobody",
+            (_, "DATA") => {
+                in_content = true;
+                "354 go"
+            }
+            (_, "QUIT") => "221 bye",
+            _ => "250 picky.test",
+        };
+        client.write_all(format!("{reply}\r\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Who has the message does not get it again because the report on others waits: neither after a stop nor after a kill.
+#[test]
+fn while_a_report_waits_nobody_has_the_message_twice() {
+    for kills in [false, true] {
+        has_it_once(kills);
+    }
+}
+
+fn has_it_once(kills: bool) {
+    let scratch = Scratch::new();
+    let (picky, contents) = picky();
+    let dump = Dump::start(&scratch);
+    let launch = launch(&scratch, picky, "")
+        .env("BOUNCES_SOURCE", dump.address.to_string())
+        .env("BOUNCES_QUEUE", "delivery_reports = { failure = true }");
+    let broken = launch.clone().env("BOUNCES_BROKEN", "1");
+    let mut node = broken.start();
+    let mut client = Client::connect(node.smtp());
+    client.expect("EHLO client.test", 250);
+    client.expect("MAIL FROM:<user@source.test>", 250);
+    client.expect("RCPT TO:<good@target.test>", 250);
+    client.expect("RCPT TO:<lost@target.test>", 250);
+    client.expect("DATA", 354);
+    assert_eq!(client.say("Subject: half\r\n\r\nThe body.\r\n.").code, 250);
+    let report_waits = |node: &Kumod| {
+        node.process.await_stderr("the report that waits", LATER, |l| l.contains("is not accepted").then_some(()));
+    };
+    report_waits(&node);
+    // What the spool was told before is on disk with its commit.
+    assert_eq!(Client::connect(node.smtp()).submit("user@source.test", "other@target.test", "a commit").code, 250);
+    until(LATER, "its delivery", || (node.metric("message_count") == 1.0).then_some(()));
+    match kills {
+        true => node.process.kill(),
+        false => _ = node.stop(),
+    }
+    let node = broken.start();
+    report_waits(&node);
+    node.stop();
+    let mended = launch.start();
+    let report = std::fs::read_to_string(&dump.await_messages(1, LATER)[0]).expect("a report");
+    assert!(report.contains("lost@target.test") && !report.contains("good@target.test"), "{report}");
+    mended.await_empty(SOON);
+    mended.stop();
+    assert_eq!(contents.load(Ordering::SeqCst), 2, "the message, and the other one (kills: {kills})");
+    let delivered = Logs::new(scratch.join("bounces/logs")).of_type("Delivery");
+    let of_good = delivered.iter().filter(|record| record["recipient"] == "good@target.test").count();
+    // A kill takes what was to be told once the report was accepted.
+    assert_eq!(of_good, usize::from(!kills), "{delivered:?}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 const XFER: &str = "/api/admin/xfer/v1";
 const CANCEL: &str = "/api/admin/xfer/cancel/v1";
@@ -447,6 +448,49 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
     a.stop();
     b.stop();
     assert_eq!(recipients(&sink, 3).len(), 3, "once each");
+}
+
+/// Such mail cannot end before the other node answers; all else that ends or fails does not wait for that.
+#[test]
+fn what_cannot_end_now_holds_up_nobody() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
+    let (a, b) = (one.launch.clone().env("XFER_REQUEUE", "none").start(), other.launch.start());
+    b.await_recovered(LATER);
+    let line = Line::to(other.http);
+    line.set(Fault::Request(RELEASE));
+    (0..20).for_each(|n| submit_for(&a, &format!("r{n}@x.test"), &line.url()));
+    one.logs(&scratch).await_type("TransientFailure", 20, LATER);
+    line.set(Fault::Request(DROP));
+    let order = json!({"queue_names": [line.queue()], "reason": "no", "duration": "1h"});
+    let id = http::json(a.http(), "POST", BOUNCE, &order)["id"].clone();
+    let cannot = || a.process.stderr().matches("cannot end while").count();
+    until(LATER, "all were asked for", || (cannot() >= 20).then_some(()));
+    let (begun, before) = (Instant::now(), cannot());
+
+    // Another order, and mail to a host that is not there.
+    submit(&a, "dead@y.test");
+    let failed = |r: &Value| r["type"] == "TransientFailure" && r["recipient"] == "dead@y.test";
+    one.logs(&scratch).await_records("its failure", 1, LATER, failed);
+    let order = json!({"domain": "y.test", "reason": "no", "duration": "0s"});
+    http::json(a.http(), "POST", BOUNCE, &order);
+    one.logs(&scratch).await_records("its end", 1, LATER, |r| r["type"] == "AdminBounce");
+    until(LATER, "another try", || (cannot() > before).then_some(()));
+    let most = 8 * (begun.elapsed().as_secs() as usize + 2);
+    assert!(cannot() - before <= most, "{} tries, and {most} may be", cannot() - before);
+    let (_, listed) = http::get(a.http(), BOUNCE);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let state = listed.as_array().expect("orders").iter().find(|state| state["id"] == id).expect("in force");
+    assert_eq!(state["total_bounced"], 20, "each counts once: {state}");
+
+    line.set(Fault::None);
+    until(LATER, "their end", || (a.metric("message_count") == 0.0).then_some(()));
+    assert_eq!(one.logs(&scratch).await_type("AdminBounce", 21, LATER).len(), 21);
+    assert_eq!(http::get(b.http(), ARRIVALS).1, "[]");
+    a.stop();
+    b.stop();
+    assert!(sink.arrivals().is_empty());
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl World {
                 let delay = self.dice.within(0, 2 * SECOND);
                 self.server_soon(delay, ServerEvent::Routed(queue, name, config));
             }
-            Effect::Settle => self.settler_soon(),
+            Effect::Settle(kind) => self.settler_soon(kind),
             // It is no cluster.
             Effect::Grant { .. } => {}
             Effect::Ask => self.asker_soon(),

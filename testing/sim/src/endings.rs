@@ -3,23 +3,22 @@
 
 use crate::event::ServerEvent;
 use crate::load::NotLoaded;
-use crate::plan::SECOND;
 use crate::world::World;
-use queue::{Action, Change, Ending, Order, Queued, Rebinding};
+use queue::{Action, Change, Ending, EndingKind, Order, Queued, Rebinding};
 
 impl World {
     /// Carries out `Effect::Settle`.
-    pub fn settler_soon(&mut self) {
+    pub fn settler_soon(&mut self, kind: EndingKind) {
         let delay = *self.dice.pick(&[0, 0, 300]);
-        self.server_soon(delay, ServerEvent::Settler);
+        self.server_soon(delay, ServerEvent::Settler(kind));
     }
 
     /// A settler takes its next message, or goes home.
-    pub fn settler_goes_on(&mut self) {
+    pub fn settler_goes_on(&mut self, kind: EndingKind) {
         if self.process.as_ref().is_none_or(|p| p.stopping) {
             return;
         }
-        let Some((queued, ending)) = self.with_queue(|q, _| q.take_ending()) else { return };
+        let Some((queued, ending)) = self.with_queue(|q, _| q.take_ending(kind)) else { return };
         if queued.message.resident.is_some() {
             // What is in memory awaits nothing.
             return self.settle_ending(queued, ending);
@@ -34,13 +33,12 @@ impl World {
             Ending::Rebound(order) => Some(order.id),
             _ => None,
         };
-        let loaded = self.load_or_why(queued);
-        let is_later = matches!(loaded, Err(NotLoaded::Later(_)));
-        match (loaded, rebinding) {
+        let kind = ending.kind();
+        match (self.load_or_why(queued), rebinding) {
             (Ok(queued), _) => self.settle_loaded(queued, ending),
             (Err(NotLoaded::Later(queued)), Some(id)) => {
                 self.report.unread_with_orders += 1;
-                self.with_queue(|q, now| q.not_rebound(now, queued, id));
+                self.with_queue(|q, now| q.not_carried_out(now, queued, id));
             }
             (Err(NotLoaded::Later(queued)), None) => self.postpone(queued),
             (Err(NotLoaded::Gone), _) => {}
@@ -48,10 +46,7 @@ impl World {
         if let Some(id) = rebinding {
             self.with_queue(|q, now| q.settled_for(now, id));
         }
-        match is_later {
-            true => self.server_soon(SECOND, ServerEvent::Settler),
-            false => self.settler_soon(),
-        }
+        self.settler_soon(kind);
     }
 
     fn settle_loaded(&mut self, queued: Queued, ending: Ending) {
@@ -80,7 +75,7 @@ impl World {
             self.flushed.insert(queued.message.id, until);
         }
         match self.dice.below(4) {
-            0 => self.with_queue(|q, now| q.not_rebound(now, queued, order.id)),
+            0 => self.with_queue(|q, now| q.not_carried_out(now, queued, order.id)),
             1 => self.with_queue(|q, now| q.stays(now, queued)),
             _ => self.move_to(queued, &to),
         }

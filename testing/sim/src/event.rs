@@ -5,7 +5,7 @@
 use crate::asking::Said;
 use config::QueueConfig;
 use message::{MessageId, Sealed};
-use queue::{Effect, Ending, QueueKey, Queued};
+use queue::{Effect, Ending, EndingKind, QueueKey, Queued};
 use spool::{Durable, SpoolError};
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub enum ServerEvent {
     /// Effects of one visit to the queue are carried out.
     Effects(Vec<Effect>),
     /// A settler looks for the next message that ends without a connection.
-    Settler,
+    Settler(EndingKind),
     /// A settler has this message in hand.
     SettleEnding(Box<Queued>, Ending),
     /// An asker looks for the next message that is to become ready.

@@ -228,7 +228,7 @@ impl World {
             ServerEvent::WriterTurn(at) => self.writer_turn(at),
             ServerEvent::Appended(Appender::Session(session), result) => self.appended(session, result),
             ServerEvent::Appended(Appender::Spooler, result) => self.spooled(result),
-            ServerEvent::Settler => self.settler_goes_on(),
+            ServerEvent::Settler(kind) => self.settler_goes_on(kind),
             ServerEvent::SettleEnding(queued, ending) => self.settle_ending(*queued, ending),
             ServerEvent::Asker => self.asker_goes_on(),
             ServerEvent::Said(id, said) => self.said(id, said),

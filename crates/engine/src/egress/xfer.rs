@@ -15,7 +15,7 @@ use message::{Draft, MessageId, Parcel};
 use net::http_client::{HttpAnswer, HttpClient};
 use queue::settle::all_pending;
 use queue::xfer::{self, Kept, hand_over, handed_over};
-use queue::{Queued, Verdict};
+use queue::{OrderId, Queued, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smtp_wire::{EnhancedCode, Reply};
@@ -97,7 +97,8 @@ impl XferCarrier {
 impl Engine {
     /// Whether a message that is to end here may: one that another node has been handed is taken back from there first. One that
     /// cannot be taken back ends as transferred, and one whose node does not answer waits; `None` then.
-    pub(crate) async fn recalled(&self, queued: Queued) -> Option<Queued> {
+    /// Then `order` has it, should that be what ends it.
+    pub(crate) async fn recalled(&self, queued: Queued, order: Option<OrderId>) -> Option<Queued> {
         let meta = queued.message.resident.as_ref().map(|resident| &resident.meta);
         let Some((kept, target)) = meta.and_then(|meta| handed_over(meta).zip(xfer::target(meta))) else {
             return Some(queued);
@@ -123,7 +124,7 @@ impl Engine {
                     "message {id} cannot end while {target} may be told to deliver it as {}: {why}",
                     kept.id
                 );
-                self.with_queue(|q, now| q.postpone(now, queued));
+                self.not_ended(queued, order);
                 None
             }
         }

@@ -195,6 +195,7 @@ impl Engine {
     async fn prepare(&self, arrival: &Arrival<'_>, mut draft: Draft) -> Result<Prepared, Refusal> {
         let trace = &arrival.profile.params.trace_headers;
         let now = self.clock.wall();
+        check_hops(&mut draft)?;
         trace::add_received(&mut draft, trace, &arrival.hop, now).map_err(|e| header_refusal(&e))?;
         let is_put_off = arrival.profile.params.deferred_queue;
         if self.interest.has(Event::MessageReceived) && !is_put_off {
@@ -471,6 +472,18 @@ fn spool_refusal(error: &SpoolError) -> Refusal {
     refusal(Reply::enhanced(code, enhanced, text))
 }
 
+/// A message that has been everywhere goes round and round (RFC 5321 section 6.3).
+fn check_hops(draft: &mut Draft) -> Result<(), Refusal> {
+    let hops = trace::hops(draft);
+    match hops > HOPS_MAX {
+        true => {
+            let text = format!("too many hops: {hops} Received fields, and at most {HOPS_MAX} are taken");
+            Err(refusal(Reply::enhanced(554, EnhancedCode::new(5, 4, 6), text)))
+        }
+        false => Ok(()),
+    }
+}
+
 fn header_refusal(error: &mime::HeaderError) -> Refusal {
     refusal(Reply::enhanced(550, EnhancedCode::new(5, 6, 0), error.to_string()))
 }
@@ -479,6 +492,8 @@ fn header_refusal(error: &mime::HeaderError) -> Refusal {
 const NO_QUEUE: &str = "\u{0}answered";
 /// Pause before looking again whether the logs take records.
 const LOGS_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+/// `Received` fields of a message that is taken: as many as RFC 5321 section 6.3 would have it at least.
+const HOPS_MAX: usize = 100;
 /// Recipients of one transaction: their indices are 16 bits wide in marks and outcomes.
 const RECIPIENTS_MAX: usize = u16::MAX as usize;
 

@@ -47,6 +47,12 @@ impl Hop<'_> {
     }
 }
 
+/// How many servers say that they had the message.
+pub(crate) fn hops(draft: &mut Draft) -> usize {
+    let (block, raw) = draft.edit_headers();
+    block.view(raw).named("Received").count()
+}
+
 /// Prepends `Received` when the listener wants it.
 pub(crate) fn add_received(
     draft: &mut Draft,

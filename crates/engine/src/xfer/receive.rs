@@ -126,8 +126,9 @@ impl Engine {
         };
         tracing::info!("arrival {origin} is dropped ({})", message.id);
         self.spool.mark(Mark::Removed { id: message.id });
-        hand.leave(None);
+        // Whoever asks again after a failure is not told that it was done before.
         self.spool.flush().await?;
+        hand.leave(None);
         Ok(Came::Done)
     }
 
@@ -202,11 +203,12 @@ impl Engine {
                 hand.leave(None);
                 Ok(Came::Done)
             }
-            Err(XferError::Spool(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. }))) => {
+            // It stays known: that there is no such arrival would mean to its sender that it was let in before.
+            Err(XferError::Spool(error @ SpoolError::NoSuchMessage { .. })) => Err(XferError::Lost(id, error)),
+            Err(XferError::Spool(error @ SpoolError::Damaged { .. })) => {
                 tracing::error!("arrival {origin} ({id}) does not read and is set aside: {error}");
                 self.spool.set_aside(id);
                 self.metrics.spool_set_aside.inc();
-                hand.leave(None);
                 Err(XferError::Lost(id, error))
             }
             Err(error) => Err(error),

@@ -91,9 +91,12 @@ impl Rig {
     /// Messages that end without a connection, taken by one settler after the other as they are called.
     pub fn endings(&mut self) -> Vec<(Queued, Ending)> {
         let mut all = Vec::new();
-        let (settlers, others): (Vec<Effect>, _) = self.drain().into_iter().partition(|e| matches!(e, Effect::Settle));
-        self.effects = others;
-        settlers.iter().for_each(|_| all.extend(std::iter::from_fn(|| self.core.take_ending())));
+        for effect in self.drain() {
+            match effect {
+                Effect::Settle(kind) => all.extend(std::iter::from_fn(|| self.core.take_ending(kind))),
+                other => self.effects.push(other),
+            }
+        }
         all
     }
 
