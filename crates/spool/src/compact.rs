@@ -231,10 +231,14 @@ impl<D: Disk> SegmentLog<D> {
     }
 
     /// At the end of a walk: what is still alive in the segment did not read. It is tried again while the disk gives errors,
-    /// [`READ_TRIES_MAX`] times; then, and at once when the disk gives octets that are wrong, it is given up.
+    /// [`READ_TRIES_MAX`] times; then, and at once when the disk gives octets that are wrong, it is given up. While the system has
+    /// no means to read it says nothing of the disk.
     fn end_compaction(&mut self, compaction: &Compaction) -> Result<(), SpoolError> {
         let source = compaction.source;
         let Some(segment) = self.segments.get_mut(source).filter(|s| s.live_messages > 0) else { return Ok(()) };
+        if let Some(error) = compaction.scan.unread().error.as_ref().filter(|error| error.will_pass()) {
+            return Err(error.clone());
+        }
         segment.tries += 1;
         let tries = segment.tries;
         let was_damaged = segment.damaged;

@@ -135,6 +135,11 @@ impl SpoolError {
         self.is_full() || matches!(self, SpoolError::Io { kind: io::ErrorKind::ReadOnlyFilesystem, .. })
     }
 
+    /// True when the system had no descriptor or memory to spare: nothing is known of the file.
+    pub(crate) fn will_pass(&self) -> bool {
+        matches!(self, SpoolError::Io { errno, .. } | SpoolError::File { errno, .. } if lacks_means(*errno))
+    }
+
     /// True when the cause is lack of space: 452 4.3.1 rather than 451 4.3.0.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -142,6 +147,14 @@ impl SpoolError {
         matches!(kind, StorageFull | QuotaExceeded)
     }
 }
+
+/// Whether an error is about the system's means, descriptors or memory, and not about the file: it will pass.
+pub fn lacks_means(errno: Option<i32>) -> bool {
+    errno.is_some_and(|errno| LACKING.contains(&errno))
+}
+
+/// EAGAIN, ENOMEM, ENFILE, EMFILE (Linux).
+const LACKING: [i32; 4] = [11, 12, 23, 24];
 
 impl core::fmt::Display for Step {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

@@ -48,7 +48,7 @@ mod tail;
 
 pub use batch::{Batch, check_transaction};
 pub use disk::{Disk, FileInfo, FileName, ReadPages};
-pub use error::{SpoolError, Step};
+pub use error::{SpoolError, Step, lacks_means};
 pub use inspect::{FAULTS_MAX, Fault, FaultKind, FileReport, Inspection, SpoolFiles, Standing, inspect, messages_in};
 pub use log::SegmentLog;
 pub use maintain::{Maintenance, Work};

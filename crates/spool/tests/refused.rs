@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{body, id, maintain_all, open, sealed};
+use common::{body, id, maintain_all, nonces, open, sealed, small_settings};
 use message::MessageId;
 use spool::fault::{Call, Fault, FaultDisk};
 use spool::{Batch, Damage, FileName, Mark, PAGE_OCTETS, Recovery, SegmentLog, SpoolError, Step};
@@ -188,4 +188,30 @@ fn what_is_in_corrupt_is_never_written_over() {
     assert_eq!((log.stats().set_aside, log.stats().set_aside_messages, log.stats().live_messages), (1, 1, 9));
     let aside = |copy| disk.contents(FileName::Aside(1, copy));
     assert_eq!((aside(0), aside(1), aside(2)), (Some(older.clone()), Some(older), Some(first)));
+}
+
+/// A server that has as many connections as it may have files: nothing is known of what cannot be opened, however often.
+#[test]
+fn while_the_system_has_no_descriptors_nothing_is_given_up() {
+    for (errno, kept) in [(24, true), (23, true), (12, true), (5, false)] {
+        let disk = FaultDisk::new();
+        let (mut log, _) = SegmentLog::open(disk.clone(), small_settings(), nonces(1)).expect("a new spool");
+        for number in 0..300 {
+            append(&mut log, number..number + 1, 9000).expect("a healthy disk");
+        }
+        let marks = (0..300).filter(|number| number % 10 != 0).map(|number| Mark::Removed { id: id(number) });
+        log.commit(&Batch { appends: vec![], marks: marks.collect() }).expect("a healthy disk");
+        disk.inject(Fault { call: Some(Call::Read), at: 1, sticky: true, errno }, 1);
+        let (mut failed, mut given_up) = (0, Vec::new());
+        while failed < 200 && given_up.is_empty() {
+            failed += usize::from(!log.maintain(512 << 10).is_ok_and(|done| done.has_more()));
+            given_up = log.take_set_aside();
+        }
+        assert_eq!(given_up.is_empty(), kept, "{errno}");
+        disk.heal();
+        maintain_all(&mut log);
+        drop(log);
+        let (_, recovery) = open(&disk, 2).expect("opens");
+        assert_eq!(ids(&recovery) == numbered((0..300).step_by(10)), kept, "{errno}");
+    }
 }

@@ -3,7 +3,6 @@
 //! Recovery reads beside sessions, which may have taken every descriptor. What cannot be opened for that reason is not damaged:
 //! it is asked for again until it can be. Errors of the disk itself go through. For threads that nobody waits for.
 
-use nix::errno::Errno;
 use spool::{FileName, Page, ReadPages};
 use std::io;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ impl ReadPages for Patient {
     fn read_at(&self, name: FileName, at: u32, into: &mut [Page]) -> io::Result<usize> {
         loop {
             match self.reader.read_at(name, at, into) {
-                Err(error) if will_pass(&error) => {
+                Err(error) if spool::lacks_means(error.raw_os_error()) => {
                     if !self.told.swap(true, Ordering::Relaxed) {
                         tracing::warn!(%error, "reading the mail of earlier runs waits for the system");
                     }
@@ -40,18 +39,13 @@ impl ReadPages for Patient {
     }
 }
 
-/// Whether the error is about the system's means, not about the file.
-fn will_pass(error: &io::Error) -> bool {
-    let passing = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EAGAIN];
-    passing.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
-}
-
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::errno::Errno;
     use std::sync::atomic::AtomicU32;
 
     /// Refuses so many times, then reads one page.
