@@ -72,7 +72,7 @@ impl<'a> Generator<'a> {
         let wrong = |error| InjectionError::at("/envelope_sender", error);
         let sender = ReversePath::parse(&injection.envelope_sender).map_err(wrong)?;
         let dialect = injection.template_dialect;
-        let mut templates = Templates::new(dialect);
+        let mut templates = Templates::of_request(dialect);
         let form = match &injection.content {
             Content::Message(text) => {
                 Form::Whole(Source::compile(&mut templates, dialect, ("message", "/content"), text)?)

@@ -95,8 +95,14 @@ pub struct Shared {
 pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     allocator::hold_back();
     let workers = lua::available_parallelism();
-    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build().context("runtime")?;
-    let crowd = Builder::new_multi_thread().worker_threads(workers).thread_name("crowd").enable_all().build();
+    let threads = || {
+        let mut builder = Builder::new_multi_thread();
+        // Templates come with requests; what nobody goes down to is no memory.
+        builder.worker_threads(workers).thread_stack_size(template::STACK_OCTETS).enable_all();
+        builder
+    };
+    let runtime = threads().build().context("runtime")?;
+    let crowd = threads().thread_name("crowd").build();
     let crowd = crowd.context("runtime for many sessions")?;
     let threads = Threads::on_cores(workers, runtime.handle().clone(), crowd.handle().clone());
     let ended = runtime.block_on(async {

@@ -7,13 +7,15 @@
 //! Deliberately absent: files, and partials of Handlebars, which could call themselves without end. Jinja templates may
 //! include others of their set.
 //!
-//! Bounds: the steps of Jinja, and the octets that come out. What a template holds on its way is not bounded, and neither are
-//! the loops of Handlebars: whoever writes templates is trusted to mean well.
+//! Bounds: how deep a source goes, the steps of Jinja, and the octets that come out. What a template holds on its way is not
+//! bounded, and neither are the loops of Handlebars: whoever writes templates is trusted to mean well. Whoever has them carried
+//! out has a stack of [`STACK_OCTETS`]. Of templates that come with requests ([`Templates::of_request`]) less is taken.
 
+mod depth;
 mod dialect;
 mod normalize;
 mod templates;
 
 pub use dialect::Dialect;
 pub use normalize::normalized;
-pub use templates::{TemplateError, Templates};
+pub use templates::{STACK_OCTETS, TemplateError, Templates};

@@ -2,9 +2,11 @@
 //!
 //! Sources are borrowed: whoever has them keeps them as long as what was made of them.
 
+use crate::depth::{check_handlebars, check_jinja};
 use crate::{Dialect, normalized};
 use handlebars::Handlebars;
-use minijinja::Environment;
+use minijinja::value::Value;
+use minijinja::{Environment, Error, ErrorKind, State, filters};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::io;
@@ -34,10 +36,20 @@ enum Engines<'a> {
 }
 
 impl<'a> Templates<'a> {
-    /// None yet.
+    /// None yet; of the operator's own.
     pub fn new(dialect: Dialect) -> Templates<'a> {
+        Templates::with(dialect, &JINJA)
+    }
+
+    /// None yet; such as come with a request. Jinja has no `namespace` then, since an object that is in itself has no end, fewer
+    /// steps, and no more than [`PIECES_MAX`] pieces of `slice` and `batch`.
+    pub fn of_request(dialect: Dialect) -> Templates<'a> {
+        Templates::with(dialect, &JINJA_OF_REQUESTS)
+    }
+
+    fn with(dialect: Dialect, jinja: &Environment<'static>) -> Templates<'a> {
         let engines = match dialect {
-            Dialect::Jinja => Engines::Jinja(Box::new(JINJA.clone())),
+            Dialect::Jinja => Engines::Jinja(Box::new(jinja.clone())),
             Dialect::Static => Engines::Static(HashMap::new()),
             Dialect::Handlebars => {
                 let mut text = Handlebars::new();
@@ -55,7 +67,10 @@ impl<'a> Templates<'a> {
     pub fn add(&mut self, name: &'a str, source: &'a str) -> Result<(), TemplateError> {
         let wrong = |why: String| TemplateError { name: name.to_owned(), why };
         match &mut self.engines {
-            Engines::Jinja(environment) => environment.add_template(name, source).map_err(|e| wrong(chain(&e))),
+            Engines::Jinja(environment) => {
+                check_jinja(source).map_err(wrong)?;
+                environment.add_template(name, source).map_err(|e| wrong(chain(&e)))
+            }
             Engines::Static(sources) => {
                 sources.insert(name, source);
                 Ok(())
@@ -66,6 +81,7 @@ impl<'a> Templates<'a> {
                         "it has a partial or a decorator: expected a template without `{{> ...}}` and `{{* ...}}`";
                     return Err(wrong(why.to_owned()));
                 }
+                check_handlebars(source).map_err(wrong)?;
                 engines[usize::from(is_html(name))].register_template_string(name, source).map_err(|e| wrong(chain(&e)))
             }
         }
@@ -111,6 +127,29 @@ static JINJA: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
+/// The same for templates of requests.
+static JINJA_OF_REQUESTS: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = JINJA.clone();
+    environment.remove_global("namespace");
+    environment.add_filter("slice", slice);
+    environment.add_filter("batch", batch);
+    environment.set_fuel(Some(FUEL_OF_REQUESTS));
+    environment
+});
+
+fn slice(state: &State, value: Value, count: usize, fill_with: Option<Value>) -> Result<Value, Error> {
+    filters::slice(state, value, pieces(count)?, fill_with)
+}
+
+fn batch(state: &State, value: Value, count: usize, fill_with: Option<Value>) -> Result<Value, Error> {
+    filters::batch(state, value, pieces(count)?, fill_with)
+}
+
+fn pieces(count: usize) -> Result<usize, Error> {
+    let wrong = || format!("{count} pieces: expected at most {PIECES_MAX}");
+    (count <= PIECES_MAX).then_some(count).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, wrong()))
+}
+
 /// HTML is escaped only where the name says that it is HTML.
 fn is_html(name: &str) -> bool {
     name.ends_with(".html")
@@ -154,6 +193,12 @@ fn chain(error: &dyn std::error::Error) -> String {
 const OUTPUT_OCTETS_MAX: usize = 64 << 20;
 /// Steps a Jinja template may take.
 const FUEL: u64 = 1_000_000;
+/// The same of a request's: each may put a value into another, and who writes or drops them goes down by a call for each.
+const FUEL_OF_REQUESTS: u64 = 150_000;
+/// Pieces of `slice` and `batch`.
+const PIECES_MAX: usize = 100_000;
+/// Stack of threads that carry out templates: values as deep as steps and sources allow, with some room.
+pub const STACK_OCTETS: usize = 128 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -184,6 +229,62 @@ mod tests {
         }
         assert_eq!(made(Dialect::Static, "a.html", "Hi {{ who }}").expect("sound"), "Hi {{ who }}");
         assert!(Dialect::Static.is_plain("{{ who }}") && !Dialect::Jinja.is_plain("{# no #}"));
+    }
+
+    /// On a thread such as the server's.
+    fn of_request(source: String) -> Result<String, TemplateError> {
+        let thread = std::thread::Builder::new().stack_size(STACK_OCTETS);
+        let made = thread.spawn(move || {
+            let mut templates = Templates::of_request(Dialect::Jinja);
+            templates.add("a", &source)?;
+            templates.render("a", &json!({}))
+        });
+        made.expect("a thread").join().expect("it does not panic")
+    }
+
+    #[test]
+    fn a_request_has_no_value_that_is_in_itself_and_no_endless_pieces() {
+        let error = of_request("{% set ns=namespace() %}{% set ns.x=ns %}{{ ns }}".into()).expect_err("no end");
+        assert!(error.why.contains("namespace"), "{error}");
+        for filter in ["slice(1000000000)", "batch(1000000000, 1)"] {
+            let error = of_request(format!("{{{{ range(10)|{filter}|list|length }}}}")).expect_err(filter);
+            assert!(error.why.contains("expected at most 100000"), "{error}");
+        }
+        assert_eq!(of_request("{{ range(10)|batch(4)|list|length }}".into()).expect("usual"), "3");
+        assert_eq!(
+            made(Dialect::Jinja, "a", "{% set n=namespace(a=1) %}{% set n.a=2 %}{{ n.a }}").expect("usual"),
+            "2"
+        );
+    }
+
+    /// The deepest values that there can be: by macros that call themselves, and by templates that include themselves.
+    #[test]
+    fn the_deepest_values_fit_on_the_stack() {
+        let brackets = ("[".repeat(60), "]".repeat(60));
+        for last in ["x", "x|tojson", "x == x", "'ok'"] {
+            let macros = format!(
+                "{{% macro f(x, n) %}}{{% if n %}}{{{{ f({}x{}, n - 1) }}}}{{% else %}}{{{{ {last} }}}}{{% endif %}}{{% endmacro %}}{{{{ f(1, 80) }}}}",
+                brackets.0, brackets.1
+            );
+            let made = of_request(macros);
+            assert!(made.is_ok(), "{last}: {:?}", made.map(|text| text.len()));
+            // A step for each bracket: nothing goes deeper for its steps.
+            let set = format!("{{% set x={}x{} %}}", "[".repeat(70), "]".repeat(70));
+            let sets = format!(
+                "{{% set x=[x] %}}{}{{% set n=(n or 0) + 1 %}}{{% if n < 45 %}}{{% include 'a' %}}{{% else %}}{{{{ {last} }}}}{{% endif %}}",
+                set.repeat(45)
+            );
+            let made = of_request(sets);
+            assert!(made.is_ok(), "{last}: {:?}", made.map(|text| text.len()));
+        }
+        for source in ["{{ ", "{% set y = "] {
+            assert!(
+                of_request(format!("{source}{}", "not ".repeat(50_000)))
+                    .expect_err("deep")
+                    .why
+                    .contains("expected at most")
+            );
+        }
     }
 
     #[test]

@@ -411,3 +411,39 @@ fn scripts_give_orders() {
     assert!(!Path::new(&scratch.join("mail")).exists());
     node.stop();
 }
+
+/// Who may inject cannot end the program with a template, at once or at every start.
+#[test]
+fn templates_without_end_are_errors_of_their_requests() {
+    let scratch = Scratch::new();
+    let mut node = launch(&scratch).start();
+    let deep = |step: &str, count: usize| step.repeat(count);
+    let nested = "{% set ns=namespace(x=[]) %}{% for i in range(9000) %}{% set ns.x=[ns.x] %}{% endfor %}{{ ns.x }}";
+    let sources = [
+        ("Jinja", "{% set ns=namespace() %}{% set ns.x=ns %}{{ ns }}".to_owned()),
+        ("Jinja", nested.to_owned()),
+        ("Jinja", format!("{{{{ {}1 }}}}", deep("not ", 12_000))),
+        ("Jinja", format!("{{{{ 1{} }}}}", deep("|e", 100_000))),
+        ("Jinja", format!("{{% if 0 %}}{}{{% endif %}}", deep("{% elif 0 %}", 50_000))),
+        ("Jinja", "{{ range(10)|slice(1000000000)|list|length }}".to_owned()),
+        ("Handlebars", format!("{{{{#if x}}}}{}{{{{/if}}}}", deep("{{else if x}}", 2_000))),
+    ];
+    for deferred in [false, true] {
+        for (dialect, source) in &sources {
+            let mut body = request(json!([{"email": "ann@to.test"}]));
+            body["content"]["text_body"] = json!(source);
+            body["template_dialect"] = json!(dialect);
+            body["deferred_generation"] = json!(deferred);
+            let (status, text) = attempt(&node, &[], &body.to_string());
+            let is_refused = status >= 400 || text.contains("\"fail_count\":1");
+            assert!(is_refused || deferred, "{status} {text} of {}", &source[..source.len().min(60)]);
+        }
+    }
+    node.process.kill();
+    node = launch(&scratch).start();
+    node.await_recovered(LATER);
+    assert_eq!(inject(&node, &request(json!([{"email": "bob@to.test", "name": "Bob"}])))["success_count"], 1);
+    assert!(await_mail(&scratch, "bob").contains("Hello Bob"));
+    assert!(mail(&scratch, "ann").is_empty());
+    node.process.kill();
+}
