@@ -89,11 +89,15 @@ fn limit_of_system() -> (Option<u64>, Source) {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let mut all = Vec::new();
     all.extend(machine(&text("/proc/meminfo")).map(|octets| (octets, Source::Given)));
-    let address_space = getrlimit(Resource::RLIMIT_AS).ok().map(|(soft, _)| soft).filter(|n| *n != RLIM_INFINITY);
-    all.extend(address_space.map(|octets| (octets, Source::AddressSpace)));
+    all.extend(address_space().map(|octets| (octets, Source::AddressSpace)));
     all.extend(cgroup(&text("/proc/self/cgroup"), Path::new("/sys/fs/cgroup")));
     let smallest = all.into_iter().min_by_key(|(octets, _)| *octets);
     smallest.map_or((None, Source::Given), |(octets, source)| (Some(octets), source))
+}
+
+/// Octets of address space, where that is limited.
+pub fn address_space() -> Option<u64> {
+    getrlimit(Resource::RLIMIT_AS).ok().map(|(soft, _)| soft).filter(|octets| *octets != RLIM_INFINITY)
 }
 
 /// `MemTotal` of `/proc/meminfo`.

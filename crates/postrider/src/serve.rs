@@ -97,8 +97,7 @@ pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, boun
     let workers = lua::available_parallelism();
     let threads = || {
         let mut builder = Builder::new_multi_thread();
-        // Templates come with requests; what nobody goes down to is no memory.
-        builder.worker_threads(workers).thread_stack_size(template::STACK_OCTETS).enable_all();
+        builder.worker_threads(workers).thread_stack_size(stack_octets()).enable_all();
         builder
     };
     let runtime = threads().build().context("runtime")?;
@@ -126,6 +125,14 @@ enum Ended {
     With(ExitCode),
     /// Another one takes its place and its sockets.
     ToBeReplaced(Successor),
+}
+
+/// Templates come with requests, and where nobody goes down to is no memory; but it is address space.
+fn stack_octets() -> usize {
+    match memory::address_space() {
+        None => template::STACK_OCTETS,
+        Some(_) => STACK_OCTETS_WHERE_COUNTED,
+    }
 }
 
 async fn serve_async(
@@ -410,3 +417,5 @@ fn resident_bytes_max(found: &memory::Found) -> usize {
 const DRAIN_GRACE: Duration = Duration::from_secs(10);
 /// Memory assumed when the system does not tell, in octets.
 const FALLBACK_OCTETS: u64 = 1 << 30;
+/// Stack of a thread where address space is limited, in octets.
+const STACK_OCTETS_WHERE_COUNTED: usize = 4 << 20;
