@@ -29,21 +29,20 @@ impl Engine {
 
     async fn settle_ending(&self, queued: Queued, ending: Ending) {
         let _seen = self.underway.hold(&queued);
-        if let Ending::Bounced(order) = &ending
-            && order.suppress_logging
-            && !self.is_of_xfer(&queued)
-        {
-            // Nobody wants to read it once more.
-            return self.settle_bounced(queued, order).await;
-        }
         let order = order_of(&ending);
-        match self.load_or_why(queued).await {
-            Ok(queued) => self.settle_loaded(queued, &ending).await,
-            Err(NotLoaded::Later(queued)) => self.not_ended(queued, order),
-            Err(NotLoaded::Gone) => {}
+        match &ending {
+            // Nobody wants to read it once more.
+            Ending::Bounced(order) if order.suppress_logging && !self.is_of_xfer(&queued) => {
+                self.settle_bounced(queued, order).await;
+            }
+            _ => match self.load_or_why(queued).await {
+                Ok(queued) => self.settle_loaded(queued, &ending).await,
+                Err(NotLoaded::Later(queued)) => self.not_ended(queued, order),
+                Err(NotLoaded::Gone) => {}
+            },
         }
-        if let Ending::Rebound(order) = &ending {
-            self.with_queue(|q, now| q.settled_for(now, order.id));
+        if let Some(id) = order {
+            self.with_queue(|q, now| q.settled_for(now, id));
         }
     }
 
@@ -79,10 +78,7 @@ impl Engine {
             }
         }));
         if settling.await.is_none() {
-            match ending {
-                Ending::Rebound(_) => self.with_queue(|q, now| q.stays(now, spare)),
-                _ => self.not_ended(spare, order_of(ending)),
-            }
+            self.not_ended(spare, order_of(ending));
         }
     }
 }

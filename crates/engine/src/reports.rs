@@ -20,6 +20,12 @@ use smtp_wire::command::{Notify, Ret};
 use smtp_wire::{Mailbox, Reply, ReversePath};
 use std::time::Duration;
 
+/// A report, and the recipients it is about.
+pub(crate) struct Report {
+    pub draft: Draft,
+    pub about: Vec<u16>,
+}
+
 impl Engine {
     /// The report that a settlement calls for.
     pub(crate) fn report_on(
@@ -28,14 +34,14 @@ impl Engine {
         settlement: &Settlement,
         config: &QueueConfig,
         facts: &AttemptFacts,
-    ) -> Option<Draft> {
+    ) -> Option<Report> {
         let wanted = config.delivery_reports.as_ref()?;
         let resident = message.resident.as_deref()?;
-        let sender = resident.envelope.sender.0.as_ref()?;
+        let sender = self.at_its_host(resident.envelope.sender.0.as_ref()?)?;
         let now = self.clock.wall();
         let warns = warns(wanted, message, settlement.next, now);
         let mut worst = Action::Delivered;
-        let mut per_recipient = Vec::new();
+        let (mut per_recipient, mut about) = (Vec::new(), Vec::new());
         for entry in &settlement.entries {
             let Some(action) = action(entry, wanted, warns, facts.handover) else { continue };
             for number in entry.recipients.iter().map(|r| usize::from(*r)) {
@@ -44,10 +50,20 @@ impl Engine {
                     let until = (action == Action::Delayed).then(|| message.created() + config.max_age.get());
                     per_recipient.push(PerRecipient { will_retry_until: until.map(rfc5322_date), ..fields });
                     worst = worst.max(action);
+                    about.push(number as u16);
                 }
             }
         }
-        (!per_recipient.is_empty()).then(|| self.draft(message, resident, sender, (worst, per_recipient), wanted, now))
+        let draft = || self.draft(message, resident, &sender, (worst, per_recipient), wanted, now);
+        (!about.is_empty()).then(|| Report { draft: draft(), about })
+    }
+
+    /// A sender who says no host is of this one (RFC 5321 section 4.1.1.3).
+    fn at_its_host(&self, sender: &Mailbox) -> Option<Mailbox> {
+        match sender.domain() {
+            "" => Mailbox::parse(&format!("{}@{}", sender.as_str(), self.settings.hostname)).ok(),
+            _ => Some(sender.clone()),
+        }
     }
 
     /// Has a report accepted, as often as it takes; false when the program ends before.

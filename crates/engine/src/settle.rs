@@ -68,8 +68,14 @@ pub(crate) enum Told {
     NotYet,
 }
 
-fn delivered(settlement: &Settlement) -> impl Iterator<Item = &Entry> {
-    settlement.entries.iter().filter(|entry| entry.kind == RecordType::Delivery)
+/// Who has the message, but for those that a report is `about`.
+fn delivered(settlement: &Settlement, about: &[u16]) -> Vec<Entry> {
+    let delivered = settlement.entries.iter().filter(|entry| entry.kind == RecordType::Delivery);
+    let without = |entry: &Entry| {
+        let recipients = entry.recipients.iter().copied().filter(|one| !about.contains(one)).collect();
+        Entry { recipients, ..entry.clone() }
+    };
+    delivered.map(without).filter(|entry| !entry.recipients.is_empty()).collect()
 }
 
 impl Engine {
@@ -139,28 +145,28 @@ impl Engine {
                 engine.tell_missed(draft).await;
             }
             let Some(report) = report else { return engine.conclude(queued, settlement, &name, &facts) };
-            // The report may wait for long, and whoever has the message is not to have it again.
-            engine.note_delivered(&queued.message, &settlement);
+            // The report may wait for long, and who has the message is not to have it again. Of whom it tells is another matter:
+            // to note him is to forget the report.
+            let delivered = delivered(&settlement, &report.about);
+            engine.note_delivered(&queued.message, &delivered);
             // What the spool has begins anew at the next start; what it has not goes there with the drain.
-            match engine.send_report(&report).await || queued.message.is_volatile() {
+            match engine.send_report(&report.draft).await || queued.message.is_volatile() {
                 true => engine.conclude(queued, settlement, &name, &facts),
-                false => engine.log_delivered(&queued, &settlement, &name, &facts),
+                // Of these nobody tells at the next start.
+                false => {
+                    delivered.iter().for_each(|entry| engine.log_entry(&queued, &name, entry, &facts, Told::Already));
+                }
             }
         });
     }
 
     /// Tells the spool who has the message.
-    fn note_delivered(&self, message: &Message, settlement: &Settlement) {
+    fn note_delivered(&self, message: &Message, delivered: &[Entry]) {
         let recipients: Vec<u32> =
-            delivered(settlement).flat_map(|entry| &entry.recipients).map(|i| u32::from(*i)).collect();
+            delivered.iter().flat_map(|entry| &entry.recipients).map(|i| u32::from(*i)).collect();
         if !recipients.is_empty() && !message.is_volatile() {
             self.spool.mark(Mark::RecipientsDone { id: message.id, recipients });
         }
-    }
-
-    /// The program stops before the rest is settled: of who has the message nobody tells at the next start.
-    fn log_delivered(&self, queued: &Queued, settlement: &Settlement, name: &str, facts: &AttemptFacts) {
-        delivered(settlement).for_each(|entry| self.log_entry(queued, name, entry, facts, Told::Already));
     }
 
     fn conclude(&self, mut queued: Queued, settlement: Settlement, name: &str, facts: &AttemptFacts) {

@@ -23,14 +23,11 @@ impl QueueCore {
     /// noted as idle and will be woken.
     pub fn take(&mut self, now: Now, conn: ConnKey) -> Take {
         let taken = self.take_more(now, conn);
-        let Some(ready) = self.ready.get_mut(&conn.ready) else { return taken };
-        let Some(connection) = ready.connections.get_mut(conn.slot) else { return taken };
-        let is_idle = matches!(taken, Take::Idle);
-        match (std::mem::replace(&mut connection.idle, is_idle), is_idle) {
-            (false, true) => ready.idle.push_back(conn.slot),
-            // It was woken once too often: nothing more is promised to it.
-            (true, false) => ready.idle.retain(|slot| *slot != conn.slot),
-            _ => {}
+        if let (Take::Idle, Some(ready)) = (&taken, self.ready.get_mut(&conn.ready))
+            && let Some(connection) = ready.connections.get_mut(conn.slot)
+            && !std::mem::replace(&mut connection.idle, true)
+        {
+            ready.idle.push_back(conn.slot);
         }
         taken
     }
@@ -88,6 +85,10 @@ impl QueueCore {
             return Take::After(wait.max(GRANT_LOOK));
         }
         connection.taken += 1;
+        if std::mem::take(&mut connection.idle) {
+            // It was woken once too often: nothing more is promised to it.
+            ready.idle.retain(|slot| *slot != conn.slot);
+        }
         ready.is_delayed = false;
         ready.consecutive_failures = 0;
         loop {

@@ -63,7 +63,7 @@ struct Standing {
     refused: Refused,
     /// How far a rebinding is.
     stage: Stage,
-    /// Messages of a rebinding that settlers have.
+    /// Messages that settlers have.
     in_hand: usize,
 }
 
@@ -207,7 +207,7 @@ impl QueueCore {
             true => Ending::Rebound(order),
             false => Ending::Bounced(order),
         };
-        standing.in_hand += usize::from(standing.rebinds());
+        standing.in_hand += 1;
         self.messages.remove(slot).map(|queued| (queued, ending))
     }
 
@@ -302,7 +302,7 @@ impl QueueCore {
         }
     }
 
-    /// A settler is done with a message of a rebinding, whatever became of it: with the last, the order is over.
+    /// A settler is done with a message of an order, whatever became of it: with the last, the order is over.
     pub fn settled_for(&mut self, now: Now, id: OrderId) {
         let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) else { return };
         standing.in_hand = standing.in_hand.saturating_sub(1);

@@ -327,8 +327,10 @@ fn choose(
         }
     };
     let index = way.rotation.next(usable);
-    choice.waits.sort_unstable();
-    choice.waits.dedup();
+    if choice.waits.len() > 1 {
+        choice.waits.sort_unstable();
+        choice.waits.dedup();
+    }
     choice.leg = index.map(|i| way.legs[i]);
     choice.unsure = choice.leg.and_then(|leg| Some((leg, unsure(&leg)?)));
     choice

@@ -23,6 +23,7 @@ fn bounced(rig: &mut Rig) -> BTreeSet<MessageId> {
         let Ending::Bounced(order) = ending else { panic!("{ending:?}") };
         assert_eq!(order.reason, "because");
         rig.core.forget(rig.now.mono, queued);
+        rig.core.settled_for(rig.now, order.id);
     }
     endings.into_iter().map(|(queued, _)| queued.message.id).collect()
 }

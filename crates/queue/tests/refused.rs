@@ -61,6 +61,29 @@ fn those_that_are_refused_come_again_few_at_a_time_and_more_when_they_are_not() 
 }
 
 #[test]
+fn a_bounce_is_not_over_while_a_settler_has_its_last_message() {
+    let mut rig = rig(1);
+    let all = wait(&mut rig, "x.test", 1, 1);
+    rig.pass(Duration::from_secs(1));
+    give(&mut rig, 1, Action::Bounce(of_domain("x.test")), 0);
+    rig.pass(Duration::ZERO);
+    let (queued, ending) = rig.core.take_ending(EndingKind::Ordered).expect("the only one");
+    let Ending::Bounced(order) = ending else { panic!("{ending:?}") };
+    // Another node is asked, and does not answer.
+    rig.pass(Duration::from_secs(10));
+    rig.core.not_carried_out(rig.now, queued, order.id);
+    rig.core.settled_for(rig.now, order.id);
+    rig.pass(Duration::from_secs(1));
+    rig.drain();
+    let (queued, ending) = rig.core.take_ending(EndingKind::Ordered).expect("again");
+    assert!(matches!(ending, Ending::Bounced(_)) && all.contains(&queued.message.id));
+    rig.core.forget(rig.now.mono, &queued);
+    rig.core.settled_for(rig.now, order.id);
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty());
+}
+
+#[test]
 fn what_is_withdrawn_goes_home_though_it_was_refused() {
     let mut rig = rig(1);
     wait(&mut rig, "x.test", 1, 20);

@@ -230,6 +230,9 @@ impl Model {
                 self.rig.core.forget(self.rig.now.mono, &queued);
             }
         }
+        if let Ending::Bounced(order) = ending {
+            self.rig.core.settled_for(self.rig.now, order.id);
+        }
     }
 
     fn spool(&mut self, mut taken: Vec<Queued>, fails: bool) {

@@ -53,6 +53,13 @@ impl Session {
                 _ => self.refuse(reply, concerned),
             };
         }
+        let sender = match sender.0.map(|sender| self.at_this_host(sender)).transpose() {
+            Ok(sender) => ReversePath(sender),
+            Err(sender) => {
+                let concerned = Concerned { sender: Some(ReversePath(Some(sender))), recipients: Vec::new() };
+                return self.refuse(texts::reply(texts::NO_POSTMASTER), concerned);
+            }
+        };
         if !params.smtputf8 && !sender.0.as_ref().is_none_or(Mailbox::is_ascii) {
             let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };
             return self.refuse(texts::reply(texts::NEEDS_SMTPUTF8), concerned);

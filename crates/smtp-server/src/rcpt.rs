@@ -23,9 +23,12 @@ impl Session {
             let concerned = self.concerning(recipient);
             return if close { self.close_with(reply, concerned) } else { self.refuse(reply, concerned) };
         }
-        let Some(recipient) = self.with_domain(&recipient) else {
-            let concerned = self.concerning(recipient);
-            return self.refuse(texts::reply(texts::NO_POSTMASTER), concerned);
+        let recipient = match self.at_this_host(recipient) {
+            Ok(recipient) => recipient,
+            Err(recipient) => {
+                let concerned = self.concerning(recipient);
+                return self.refuse(texts::reply(texts::NO_POSTMASTER), concerned);
+            }
         };
         let sender = open.sender.clone();
         if !open.params.smtputf8 && !recipient.is_ascii() {
@@ -39,11 +42,11 @@ impl Session {
         self.ask(question, Awaiting::RcptTo { recipient, params });
     }
 
-    /// The recipient, at this host when that is not said.
-    fn with_domain(&self, recipient: &Mailbox) -> Option<Mailbox> {
-        match recipient.domain() {
-            "" => Mailbox::parse(&format!("{}@{}", recipient.as_str(), self.settings.hostname)).ok(),
-            _ => Some(recipient.clone()),
+    /// An address, of this host when no other is said.
+    pub(crate) fn at_this_host(&self, address: Mailbox) -> Result<Mailbox, Mailbox> {
+        match address.domain() {
+            "" => Mailbox::parse(&format!("{}@{}", address.as_str(), self.settings.hostname)).map_err(|_| address),
+            _ => Ok(address),
         }
     }
 

@@ -8,8 +8,8 @@
 //! include others of their set.
 //!
 //! Bounds: how deep a source goes, the steps of Jinja, and the octets that come out. What a template holds on its way is not
-//! bounded, and neither are the loops of Handlebars: whoever writes templates is trusted to mean well. Whoever has them carried
-//! out has a stack of [`STACK_OCTETS`]. Of templates that come with requests ([`Templates::of_request`]) less is taken.
+//! bounded, and neither are the loops of Handlebars: whoever writes templates is trusted to mean well. Threads that
+//! carry out what comes with requests have a stack of [`STACK_OCTETS`]. Of templates that come with requests ([`Templates::of_request`]) less is taken.
 
 mod depth;
 mod dialect;

@@ -231,11 +231,15 @@ mod tests {
         assert!(Dialect::Static.is_plain("{{ who }}") && !Dialect::Jinja.is_plain("{# no #}"));
     }
 
-    /// On a thread such as the server's.
     fn of_request(source: String) -> Result<String, TemplateError> {
+        on_server(Dialect::Jinja, source)
+    }
+
+    /// On a thread such as the server's.
+    fn on_server(dialect: Dialect, source: String) -> Result<String, TemplateError> {
         let thread = std::thread::Builder::new().stack_size(STACK_OCTETS);
         let made = thread.spawn(move || {
-            let mut templates = Templates::of_request(Dialect::Jinja);
+            let mut templates = Templates::of_request(dialect);
             templates.add("a", &source)?;
             templates.render("a", &json!({}))
         });
@@ -277,12 +281,19 @@ mod tests {
             let made = of_request(sets);
             assert!(made.is_ok(), "{last}: {:?}", made.map(|text| text.len()));
         }
+        // As deep as Handlebars goes.
+        for step in ["{{else if x}}", "{{#if x}}"] {
+            let ends = if step.contains('#') { "{{/if}}".repeat(4900) } else { "{{/if}}".to_owned() };
+            let head = if step.contains('#') { "" } else { "{{#if x}}" };
+            let made = on_server(Dialect::Handlebars, format!("{head}{}y{ends}", step.repeat(4900)));
+            assert_eq!(made.map(|text| text.len()), Ok(0), "{step}");
+        }
         for source in ["{{ ", "{% set y = "] {
             assert!(
                 of_request(format!("{source}{}", "not ".repeat(50_000)))
                     .expect_err("deep")
                     .why
-                    .contains("expected at most")
+                    .contains("expected fewer")
             );
         }
     }

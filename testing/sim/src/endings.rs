@@ -29,12 +29,12 @@ impl World {
 
     /// What a settler does with its message.
     pub fn settle_ending(&mut self, queued: Queued, ending: Ending) {
-        let rebinding = match &ending {
-            Ending::Rebound(order) => Some(order.id),
-            _ => None,
+        let order = match &ending {
+            Ending::Bounced(order) | Ending::Rebound(order) => Some(order.id),
+            Ending::Expired | Ending::Undeliverable(_) => None,
         };
         let kind = ending.kind();
-        match (self.load_or_why(queued), rebinding) {
+        match (self.load_or_why(queued), order) {
             (Ok(queued), _) => self.settle_loaded(queued, ending),
             (Err(NotLoaded::Later(queued)), Some(id)) => {
                 self.report.unread_with_orders += 1;
@@ -43,7 +43,7 @@ impl World {
             (Err(NotLoaded::Later(queued)), None) => self.postpone(queued),
             (Err(NotLoaded::Gone), _) => {}
         }
-        if let Some(id) = rebinding {
+        if let Some(id) = order {
             self.with_queue(|q, now| q.settled_for(now, id));
         }
         self.settler_soon(kind);
