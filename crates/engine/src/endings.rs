@@ -29,7 +29,7 @@ impl Engine {
 
     async fn settle_ending(&self, queued: Queued, ending: Ending) {
         let _seen = self.underway.hold(&queued);
-        let order = order_of(&ending);
+        let order = ending.order();
         match &ending {
             // Nobody wants to read it once more.
             Ending::Bounced(order) if order.suppress_logging && !self.is_of_xfer(&queued) => {
@@ -61,7 +61,7 @@ impl Engine {
 
     async fn settle_loaded(&self, queued: Queued, ending: &Ending) {
         let queued = match ending {
-            Ending::Bounced(_) | Ending::Expired => self.recalled(queued, order_of(ending)).await,
+            Ending::Bounced(_) | Ending::Expired => self.recalled(queued, ending.order()).await,
             Ending::Rebound(_) | Ending::Undeliverable(_) => Some(queued),
         };
         let Some(queued) = queued else { return };
@@ -78,15 +78,8 @@ impl Engine {
             }
         }));
         if settling.await.is_none() {
-            self.not_ended(spare, order_of(ending));
+            self.not_ended(spare, ending.order());
         }
-    }
-}
-
-fn order_of(ending: &Ending) -> Option<OrderId> {
-    match ending {
-        Ending::Bounced(order) | Ending::Rebound(order) => Some(order.id),
-        Ending::Expired | Ending::Undeliverable(_) => None,
     }
 }
 

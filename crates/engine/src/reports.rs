@@ -37,7 +37,7 @@ impl Engine {
     ) -> Option<Report> {
         let wanted = config.delivery_reports.as_ref()?;
         let resident = message.resident.as_deref()?;
-        let sender = self.at_its_host(resident.envelope.sender.0.as_ref()?)?;
+        let sender = resident.envelope.sender.0.as_ref()?;
         let now = self.clock.wall();
         let warns = warns(wanted, message, settlement.next, now);
         let mut worst = Action::Delivered;
@@ -54,16 +54,11 @@ impl Engine {
                 }
             }
         }
-        let draft = || self.draft(message, resident, &sender, (worst, per_recipient), wanted, now);
-        (!about.is_empty()).then(|| Report { draft: draft(), about })
-    }
-
-    /// A sender who says no host is of this one (RFC 5321 section 4.1.1.3).
-    fn at_its_host(&self, sender: &Mailbox) -> Option<Mailbox> {
-        match sender.domain() {
-            "" => Mailbox::parse(&format!("{}@{}", sender.as_str(), self.settings.hostname)).ok(),
-            _ => Some(sender.clone()),
+        if about.is_empty() {
+            return None;
         }
+        let sender = sender.clone().or_at(&self.settings.hostname).ok()?;
+        Some(Report { draft: self.draft(message, resident, &sender, (worst, per_recipient), wanted, now), about })
     }
 
     /// Has a report accepted, as often as it takes; false when the program ends before.

@@ -7,7 +7,7 @@
 use crate::core::{QueueCore, Queued};
 use crate::effect::Effect;
 use crate::messages::List;
-use crate::order::Order;
+use crate::order::{Order, OrderId};
 use crate::ready::Leg;
 use crate::settle::Verdict;
 use smtp_wire::Reply;
@@ -34,6 +34,14 @@ impl Ending {
             Ending::Expired => EndingKind::Expired,
             Ending::Bounced(_) | Ending::Rebound(_) => EndingKind::Ordered,
             Ending::Undeliverable(_) => EndingKind::Failed,
+        }
+    }
+
+    /// The order that ends it.
+    pub fn order(&self) -> Option<OrderId> {
+        match self {
+            Ending::Bounced(order) | Ending::Rebound(order) => Some(order.id),
+            Ending::Expired | Ending::Undeliverable(_) => None,
         }
     }
 }

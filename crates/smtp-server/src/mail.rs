@@ -53,7 +53,7 @@ impl Session {
                 _ => self.refuse(reply, concerned),
             };
         }
-        let sender = match sender.0.map(|sender| self.at_this_host(sender)).transpose() {
+        let sender = match sender.0.map(|sender| sender.or_at(&self.settings.hostname)).transpose() {
             Ok(sender) => ReversePath(sender),
             Err(sender) => {
                 let concerned = Concerned { sender: Some(ReversePath(Some(sender))), recipients: Vec::new() };

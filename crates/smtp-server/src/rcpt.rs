@@ -23,7 +23,7 @@ impl Session {
             let concerned = self.concerning(recipient);
             return if close { self.close_with(reply, concerned) } else { self.refuse(reply, concerned) };
         }
-        let recipient = match self.at_this_host(recipient) {
+        let recipient = match recipient.or_at(&self.settings.hostname) {
             Ok(recipient) => recipient,
             Err(recipient) => {
                 let concerned = self.concerning(recipient);
@@ -40,14 +40,6 @@ impl Session {
         }
         let question = Question::RcptTo { sender, recipient: recipient.clone(), params: params.clone() };
         self.ask(question, Awaiting::RcptTo { recipient, params });
-    }
-
-    /// An address, of this host when no other is said.
-    pub(crate) fn at_this_host(&self, address: Mailbox) -> Result<Mailbox, Mailbox> {
-        match address.domain() {
-            "" => Mailbox::parse(&format!("{}@{}", address.as_str(), self.settings.hostname)).map_err(|_| address),
-            _ => Ok(address),
-        }
     }
 
     pub(crate) fn rcpt_accepted(&mut self, recipient: Mailbox, params: RcptParams) {

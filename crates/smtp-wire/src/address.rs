@@ -79,6 +79,17 @@ impl Mailbox {
         Ok(Mailbox { at: at as u32, text: text.into() })
     }
 
+    /// Itself, or at `host` when it says none, as a bare postmaster (RFC 5321 section 4.1.1.3).
+    ///
+    /// # Errors
+    /// Itself: that is no name for a domain.
+    pub fn or_at(self, host: &str) -> Result<Mailbox, Mailbox> {
+        match self.domain() {
+            "" => Mailbox::parse(&format!("{}@{host}", self.as_str())).map_err(|_| self),
+            _ => Ok(self),
+        }
+    }
+
     /// The whole address as received.
     pub fn as_str(&self) -> &str {
         &self.text

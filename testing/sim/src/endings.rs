@@ -29,11 +29,7 @@ impl World {
 
     /// What a settler does with its message.
     pub fn settle_ending(&mut self, queued: Queued, ending: Ending) {
-        let order = match &ending {
-            Ending::Bounced(order) | Ending::Rebound(order) => Some(order.id),
-            Ending::Expired | Ending::Undeliverable(_) => None,
-        };
-        let kind = ending.kind();
+        let (order, kind) = (ending.order(), ending.kind());
         match (self.load_or_why(queued), order) {
             (Ok(queued), _) => self.settle_loaded(queued, ending),
             (Err(NotLoaded::Later(queued)), Some(id)) => {
