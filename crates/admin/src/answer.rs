@@ -20,6 +20,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::time::Duration;
 use time::OffsetDateTime;
 
 /// A JSON body.
@@ -170,18 +171,23 @@ pub async fn value<S: Send + Sync>(request: Request, state: &S) -> Result<Value,
 /// The octets of a body that says it is JSON.
 ///
 /// # Errors
-/// 415 for another content type, 413 for one that is too long.
+/// 415 for another content type, 413 for one that is too long, 400 for one that does not come in time.
 pub(crate) async fn json_octets<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failed> {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let is_json = content_type.is_some_and(|t| t.split(';').next().unwrap_or(t).trim() == "application/json");
+    let kind = content_type.map(|text| text.split(';').next().unwrap_or(text).trim());
+    let is_json = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
     if !is_json {
         let found = content_type.unwrap_or("nothing");
         let text = format!("Content-Type is {found:?}: expected application/json");
         return Err(Failed::unsupported(text));
     }
-    let body = Bytes::from_request(request, state).await;
+    let reading = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state)).await;
+    let body = reading.map_err(|_| Failed::bad(format!("the content did not come within {BODY_TIME_MAX:?}")))?;
     body.map_err(|error| Failed(error.status(), error.body_text()))
 }
+
+/// How long the content of a request may take.
+pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(300);
 
 impl<T: JsonSchema> Input for Json<T> {
     fn describe(operation: &mut Operation, schemas: &mut Schemas) {

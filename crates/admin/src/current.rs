@@ -9,14 +9,15 @@ use crate::access::Via;
 use crate::answer::Failed;
 use crate::front::Front;
 use crate::inject::Listener;
+use crate::serve::{HEAD_MAX, serve};
 use crate::socket::{Peer, Socket};
 use crate::unpack::linger;
 use arc_swap::ArcSwap;
+use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
-use axum::{Router, ServiceExt};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Map};
 use net::identity::Identity;
@@ -63,6 +64,13 @@ impl Current {
         Current(Arc::new(ArcSwap::from_pointee(Face { identity, routes, said })))
     }
 
+    /// In clear and without routes.
+    #[cfg(test)]
+    pub fn bare() -> Current {
+        let said = Listener { hostname: None, window: std::time::Duration::ZERO, body_octets_max: 0 };
+        Current(Arc::new(ArcSwap::from_pointee(Face { identity: None, routes: Router::new(), said })))
+    }
+
     /// What changes it. (Not itself: its routes have the engine, which has those who change it.)
     pub fn change(&self) -> Change {
         Change(Arc::downgrade(&self.0))
@@ -85,10 +93,7 @@ impl Current {
         let is_closed = Arc::new(AtomicBool::new(false));
         let (socket, over) = Socket::new(socket, self.clone(), stop, is_closed.clone());
         let answers = layers.layer(Answers { current: self, via, is_closed });
-        let app = answers.into_make_service_with_connect_info::<Peer>();
-        if let Err(error) = axum::serve(socket, app).with_graceful_shutdown(over).await {
-            tracing::error!("http listener: {error}");
-        }
+        serve(socket, answers, over, HEAD_MAX).await;
     }
 }
 

@@ -250,13 +250,14 @@ mod tests {
         same::<upkeep::Filter>(&mut found);
         same::<upkeep::Named>(&mut found);
         same::<xfer::Which>(&mut found);
+        same::<xfer::WhichOnes>(&mut found);
         same::<injection::Injection>(&mut found);
         same::<injection::Recipient>(&mut found);
         same::<injection::StructuredContent>(&mut found);
         same::<injection::Attachment>(&mut found);
         same::<injection::NamedAddress>(&mut found);
         same::<injection::InjectionTrace>(&mut found);
-        assert_eq!(found, 24);
+        assert_eq!(found, 25);
         let fields = Schemas::default().inline::<orders::About>(Way::In)["properties"].clone();
         let names: Vec<&String> = fields.as_object().expect("fields").keys().collect();
         assert_eq!(names, <orders::About as crate::answer::Common>::FIELDS, "by these a body is split");

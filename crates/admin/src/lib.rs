@@ -34,6 +34,7 @@ mod orders;
 mod overview;
 mod own_names;
 mod pack;
+mod placed;
 mod pointer;
 mod query;
 mod queues;
@@ -41,6 +42,7 @@ mod ready;
 mod request;
 mod search;
 mod secrets;
+mod serve;
 mod socket;
 mod state_of_program;
 mod trace;
@@ -216,7 +218,12 @@ fn transfer_endpoints() -> Vec<Endpoint<Engine>> {
             "Delivers a message that was kept.",
             &[409],
         ),
-        Endpoint::at("/api/xfer/drop/v1", TRANSFERS).post(xfer::forget, "Forgets a message that was kept.", &[409]),
+        Endpoint::at("/api/xfer/drop/v1", TRANSFERS).post(xfer::withdraw, "Gives up a message that was kept.", &[409]),
+        Endpoint::at("/api/xfer/forget/v1", TRANSFERS).post(
+            xfer::forget,
+            "Forgets what became of messages: nobody will ask again.",
+            &[],
+        ),
         Endpoint::at("/api/xfer/arrivals/v1", TRANSFERS).get(
             xfer::arrivals,
             "Messages that are kept and whose nodes said nothing more.",

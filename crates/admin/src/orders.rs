@@ -17,7 +17,7 @@ use policy::Event;
 use queue::{Action, Change, Criteria, OrderId, OrderState, Rebinding, xfer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -104,6 +104,10 @@ pub(crate) struct CancelRequest {
     queue_name: String,
     /// For people, and for the log.
     reason: String,
+    /// The other node is gone for good: messages that it was handed come back too. Should it come back all the same, they may be
+    /// delivered twice.
+    #[serde(default)]
+    node_is_gone: bool,
 }
 
 /// What suspends a ready queue.
@@ -295,7 +299,7 @@ pub(crate) async fn cancel_xfer(
     State(engine): State<Engine>,
     Json(body): Json<CancelRequest>,
 ) -> Result<Json<Given>, Failed> {
-    let CancelRequest { queue_name, reason } = body;
+    let CancelRequest { queue_name, reason, node_is_gone } = body;
     if xfer::target_of(&queue_name).is_none() {
         let fault = format!("{queue_name:?}: expected a queue of messages to another node");
         return Err(Failed::bad_at("/queue_name", fault));
@@ -303,8 +307,9 @@ pub(crate) async fn cancel_xfer(
     if !engine.has_queue(&queue_name) {
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
     }
-    let criteria = Criteria { queue_names: vec![queue_name], ..Criteria::default() };
-    let action = Action::Rebind(Rebinding { criteria, change: Change::CancelXfer, always_flush: false });
+    let criteria = Criteria { queue_names: [queue_name].into(), ..Criteria::default() };
+    let change = Change::CancelXfer { node_is_gone };
+    let action = Action::Rebind(Rebinding { criteria, change, always_flush: false });
     let how = How { lasts: AT_ONCE, suppress_logging: false, replaces: Replaces::default() };
     order(engine, how.order(action, reason, true)).await.map(Json)
 }
@@ -403,7 +408,7 @@ fn is_rebinding(action: &Action) -> bool {
 
 fn is_xfer(action: &Action) -> bool {
     let Action::Rebind(rebinding) = action else { return false };
-    matches!(rebinding.change, Change::Xfer(_) | Change::CancelXfer)
+    matches!(rebinding.change, Change::Xfer(_) | Change::CancelXfer { .. })
 }
 
 /// Takes back an order of a kind. One of another kind is not there: who may take suspensions back may do no more.
@@ -443,7 +448,8 @@ async fn give_for(
     how: How,
 ) -> Result<Given, Failed> {
     let About { campaign, tenant, domain, routing_domain, queue_names, messages, reason, survives_restart } = about;
-    let messages: Vec<MessageId> = messages.into_iter().map(|id| id.0).collect();
+    let messages: BTreeSet<MessageId> = messages.into_iter().map(|id| id.0).collect();
+    let queue_names = queue_names.into_iter().collect();
     if messages.len() > MESSAGES_MAX {
         let count = messages.len();
         return Err(Failed::bad_at("/messages", format!("{count} ids: expected at most {MESSAGES_MAX}")));
@@ -491,7 +497,7 @@ fn entry(state: OrderState, now: WallTime) -> Entry {
         tenant: criteria.tenant,
         domain: criteria.domain,
         routing_domain: criteria.routing_domain,
-        queue_names: criteria.queue_names,
+        queue_names: criteria.queue_names.into_iter().collect(),
         messages: criteria.messages.iter().map(MessageId::to_string).collect(),
         target: match &order.action {
             Action::Rebind(Rebinding { change: Change::Xfer(target), .. }) => Some(target.clone()),

@@ -1,13 +1,14 @@
 //! The connections of an HTTP listener, in clear or under TLS.
 //!
 //! Handshakes run beside each other, so that a client that says nothing holds up nobody; each has its time, and there are only so
-//! many at once: then new connections wait to be accepted. Once told to stop, nobody is accepted, and connections end only when those
+//! many at once: then new connections wait to be accepted. So it is with places for clients, which leave descriptors for mail; while
+//! somebody waits for one, those who ask nothing just then are let go. Once told to stop, nobody is accepted, and connections end only when those
 //! who were have had the time to ask; under TLS that is little, or none for who is in the middle of a handshake.
 
 use crate::current::Current;
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use crate::placed::Placed;
 use net::Stream;
+use nix::sys::resource::{Resource, getrlimit};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -16,22 +17,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// A listener's socket.
 pub(crate) struct Socket {
     /// Nothing once it accepts nobody any more.
     open: Option<Open>,
-    address: io::Result<SocketAddr>,
     /// Under TLS or in clear, as it is when a client comes.
     current: Current,
+    /// As that of the places.
+    crowded: watch::Sender<()>,
     handshakes: JoinSet<Option<Connection>>,
 }
 
 /// What is there while clients are accepted.
 struct Open {
     tcp: TcpListener,
+    /// One who came and has no place yet.
+    came: Option<(TcpStream, SocketAddr)>,
+    places: Places,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Gone, the last clients' time to ask begins.
     _accepting: oneshot::Sender<()>,
@@ -39,8 +45,20 @@ struct Open {
 
 /// What happens to a socket that is open.
 enum Happened {
-    Came(io::Result<(TcpStream, SocketAddr)>),
+    Came(TcpStream, SocketAddr, Option<OwnedSemaphorePermit>),
+    Failed(io::Error),
+    Nothing,
     Stopped,
+}
+
+/// For so many connections there is room.
+struct Places {
+    all: Arc<Semaphore>,
+    count: usize,
+    /// When it was last said that there is none.
+    said: Option<Instant>,
+    /// Told that there is none: who asks nothing just then makes room.
+    crowded: watch::Sender<()>,
 }
 
 /// The client at the other end of a connection.
@@ -51,7 +69,13 @@ pub(crate) struct Peer {
     pub is_secure: bool,
 }
 
-type Connection = (Stream, SocketAddr);
+/// A client that came.
+pub(crate) struct Connection {
+    pub stream: Placed,
+    pub peer: Peer,
+    /// Told when others wait for a place.
+    pub crowded: watch::Receiver<()>,
+}
 
 impl Socket {
     /// With what tells when connections may end.
@@ -68,20 +92,39 @@ impl Socket {
             is_closed.store(true, Ordering::Relaxed);
             tokio::time::sleep(TIME_TO_ASK).await;
         };
-        let address = tcp.local_addr();
-        let open = Some(Open { tcp, stop: Box::pin(stop), _accepting: accepting });
-        (Socket { open, address, current, handshakes: JoinSet::new() }, over)
+        let places = Places::of(places());
+        let crowded = places.crowded.clone();
+        let open = Some(Open { tcp, came: None, places, stop: Box::pin(stop), _accepting: accepting });
+        (Socket { open, current, crowded, handshakes: JoinSet::new() }, over)
+    }
+
+    /// In clear, with so many places.
+    #[cfg(test)]
+    pub fn plain(tcp: TcpListener, count: usize) -> Socket {
+        let (accepting, _) = oneshot::channel();
+        let (places, stop) = (Places::of(count), Box::pin(std::future::pending()));
+        let crowded = places.crowded.clone();
+        let open = Some(Open { tcp, came: None, places, stop, _accepting: accepting });
+        Socket { open, current: Current::bare(), crowded, handshakes: JoinSet::new() }
     }
 
     /// A client came: its connection, if it can be used at once.
-    fn came(&mut self, tcp: TcpStream, peer: SocketAddr) -> Option<Connection> {
-        let Some(identity) = self.current.identity() else { return Some((Stream::Plain(tcp), peer)) };
+    fn came(&mut self, tcp: TcpStream, address: SocketAddr, place: Option<OwnedSemaphorePermit>) -> Option<Connection> {
+        let crowded = self.crowded.subscribe();
+        let Some(identity) = self.current.identity() else {
+            let stream = Placed::new(Stream::Plain(tcp), place);
+            return Some(Connection { stream, peer: Peer { address, is_secure: false }, crowded });
+        };
         self.handshakes.spawn(async move {
             let handshake = async { Stream::Plain(tcp).accept_tls(&identity.acceptor().await).await };
             match tokio::time::timeout(HANDSHAKE_MAX, handshake).await {
-                Ok(Ok((stream, _))) => Some((stream, peer)),
+                Ok(Ok((stream, _))) => Some(Connection {
+                    stream: Placed::new(stream, place),
+                    peer: Peer { address, is_secure: true },
+                    crowded,
+                }),
                 Ok(Err(error)) => {
-                    tracing::debug!("{peer}: no TLS: {error}");
+                    tracing::debug!("{address}: no TLS: {error}");
                     None
                 }
                 Err(_) => None,
@@ -89,26 +132,24 @@ impl Socket {
         });
         None
     }
-}
 
-impl Listener for Socket {
-    type Io = Stream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> Connection {
+    /// The next client; never returns when there are no more.
+    pub async fn accept(&mut self) -> Connection {
         loop {
             let has_room = self.handshakes.len() < HANDSHAKES_MAX;
             let found = tokio::select! {
                 happened = happened(self.open.as_mut(), has_room) => match happened {
-                    Happened::Came(Ok((tcp, peer))) => self.came(tcp, peer),
-                    Happened::Came(Err(error)) => {
+                    Happened::Came(tcp, peer, place) => self.came(tcp, peer, place),
+                    Happened::Failed(error) => {
                         tracing::warn!("http listener: {error}");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                         None
                     }
+                    Happened::Nothing => None,
+                    // Who came by then is served, place or not.
                     Happened::Stopped => {
-                        self.open = None;
-                        None
+                        let came = self.open.take().and_then(|open| open.came);
+                        came.and_then(|(tcp, peer)| self.came(tcp, peer, None))
                     }
                 },
                 Some(shaken) = self.handshakes.join_next() => shaken.ok().flatten(),
@@ -118,26 +159,68 @@ impl Listener for Socket {
             }
         }
     }
+}
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.address.as_ref().copied().map_err(|error| error.kind().into())
+impl Places {
+    fn of(count: usize) -> Places {
+        Places { all: Arc::new(Semaphore::new(count)), count, said: None, crowded: watch::channel(()).0 }
+    }
+
+    /// One of them, as soon as there is one.
+    async fn next(&mut self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = self.all.clone().try_acquire_owned() {
+            return Some(place);
+        }
+        if self.said.is_none_or(|said| said.elapsed() > SAID_EVERY) {
+            self.said = Some(Instant::now());
+            tracing::warn!("http listener: {} clients are connected, as many as may be: others wait", self.count);
+        }
+        loop {
+            self.crowded.send_replace(());
+            if let Ok(place) = tokio::time::timeout(CROWDED_EVERY, self.all.clone().acquire_owned()).await {
+                // It is never closed.
+                return place.ok();
+            }
+        }
     }
 }
 
-/// Clients wait while there is no room.
+/// How many connections a listener has.
+fn places() -> usize {
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(FILES_USUAL, |(soft, _)| soft);
+    usize::try_from(files / SHARE_OF_FILES).unwrap_or(usize::MAX).clamp(PLACES_MIN, PLACES_MAX)
+}
+
+/// Clients wait while there is no room for handshakes, and one who came for a place.
 async fn happened(open: Option<&mut Open>, has_room: bool) -> Happened {
-    let Some(Open { tcp, stop, .. }) = open else { return std::future::pending().await };
+    let Some(Open { tcp, came, places, stop, .. }) = open else { return std::future::pending().await };
+    let coming = async {
+        if came.is_none() {
+            match tcp.accept().await {
+                Ok(accepted) => *came = Some(accepted),
+                Err(error) => return Happened::Failed(error),
+            }
+        }
+        let place = places.next().await;
+        came.take().map_or(Happened::Nothing, |(tcp, peer)| Happened::Came(tcp, peer, place))
+    };
     tokio::select! {
         () = stop => Happened::Stopped,
-        accepted = TcpListener::accept(tcp), if has_room => Happened::Came(accepted),
+        happened = coming, if has_room => happened,
     }
 }
 
-impl Connected<IncomingStream<'_, Socket>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Socket>) -> Peer {
-        Peer { address: *stream.remote_addr(), is_secure: !matches!(stream.io(), Stream::Plain(_)) }
-    }
-}
+/// One of so many of the program's descriptors may be a connection of this listener.
+const SHARE_OF_FILES: u64 = 32;
+/// But so many connections at least, and at most.
+const PLACES_MIN: usize = 64;
+const PLACES_MAX: usize = 16_384;
+/// Where the system does not tell how many descriptors there may be.
+const FILES_USUAL: u64 = 1024;
+/// While somebody waits for a place, how often those who ask nothing are told to make room.
+const CROWDED_EVERY: Duration = Duration::from_secs(1);
+/// How often it is said that there is no room.
+const SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// Handshakes at once.
 const HANDSHAKES_MAX: usize = 256;

@@ -1,11 +1,11 @@
 //! `/api/xfer/...`: what another node of the cluster asks, and what operators see of it.
 //!
-//! `inject/v1` keeps a message of another node, `release/v1` has it delivered from here, `drop/v1` forgets it; each may be said
-//! twice. `arrivals/v1` lists those whose senders said nothing more: an operator whose other node is gone for good decides with
+//! `inject/v1` keeps a message of another node, `release/v1` has it delivered from here, `drop/v1` gives it up; each may be said
+//! twice, until `forget/v1`. `arrivals/v1` lists those whose senders said nothing more: an operator whose other node is gone for good decides with
 //! the same two. KumoMTA knows `inject/v1` alone, in a form of its own.
 
 use crate::access::{Proven, Via};
-use crate::answer::{Failed, Json, civil};
+use crate::answer::{BODY_TIME_MAX, Failed, Json, civil};
 use crate::describe::Takes;
 use crate::forms::{Moment, Octets};
 use crate::socket::Peer;
@@ -13,11 +13,11 @@ use axum::Extension;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, header};
-use engine::{Arrival, Came, Engine, OtherNode, XferError};
-use queue::xfer::Kept;
+use engine::{Arrival, Engine, OtherNode, XferError};
+use queue::fate::ArrivalFate;
+use queue::xfer::{ArrivalState, Kept};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 use time::OffsetDateTime;
 
 /// Which message.
@@ -33,11 +33,28 @@ pub(crate) struct Which {
 
 /// What became of it.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ArrivalDone")]
+#[schemars(rename = "ArrivalSettled")]
 pub(crate) struct Answer {
-    /// False when there was nothing to do any more.
+    /// Now or before: `released` and delivered from here, `dropped` and forgotten here, or `unknown`.
+    #[schemars(with = "String")]
+    state: ArrivalState,
+    /// It is as was asked.
     done: bool,
 }
+
+/// Which messages.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Arrivals")]
+pub(crate) struct WhichOnes {
+    /// As `inject/v1` and `arrivals/v1` named them. Those that wait for their sender yet stay.
+    origins: Vec<String>,
+}
+
+/// They are forgotten.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ArrivalsForgotten")]
+pub(crate) struct Forgotten {}
 
 /// A message that waits for its sender.
 #[derive(Serialize, JsonSchema)]
@@ -91,13 +108,29 @@ pub(crate) async fn inject(
 }
 
 pub(crate) async fn release(State(engine): State<Engine>, Json(which): Json<Which>) -> Result<Json<Answer>, Failed> {
-    let came = engine.release_arrival(which.origin, which.node.as_deref()).await?;
-    Ok(Json(Answer { done: came == Came::Done }))
+    let state = state(engine.release_arrival(which.origin, which.node.as_deref()).await?);
+    Ok(Json(Answer { state, done: state == ArrivalState::Released }))
 }
 
-pub(crate) async fn forget(State(engine): State<Engine>, Json(which): Json<Which>) -> Result<Json<Answer>, Failed> {
-    let came = engine.drop_arrival(which.origin, which.node.as_deref()).await?;
-    Ok(Json(Answer { done: came == Came::Done }))
+pub(crate) async fn withdraw(State(engine): State<Engine>, Json(which): Json<Which>) -> Result<Json<Answer>, Failed> {
+    let state = state(engine.drop_arrival(which.origin, which.node.as_deref()).await?);
+    Ok(Json(Answer { state, done: state != ArrivalState::Released }))
+}
+
+pub(crate) async fn forget(
+    State(engine): State<Engine>,
+    Json(WhichOnes { origins }): Json<WhichOnes>,
+) -> Result<Json<Forgotten>, Failed> {
+    engine.forget_arrivals(&origins)?;
+    Ok(Json(Forgotten {}))
+}
+
+fn state(fate: Option<ArrivalFate>) -> ArrivalState {
+    match fate {
+        Some(ArrivalFate::Released(_)) => ArrivalState::Released,
+        Some(ArrivalFate::Dropped) => ArrivalState::Dropped,
+        None => ArrivalState::Unknown,
+    }
 }
 
 pub(crate) async fn arrivals(State(engine): State<Engine>) -> Json<Vec<Entry>> {
@@ -110,14 +143,12 @@ impl From<XferError> for Failed {
         let text = error.to_string();
         match error {
             XferError::FromHere | XferError::Parcel(_) | XferError::Queue(_) => Failed::bad(text),
-            XferError::Policy(_) | XferError::Lost(..) => Failed::internal(text),
+            XferError::Policy(_) => Failed::internal(text),
             XferError::OtherNode(_) => Failed::conflict(text),
             XferError::Later(_) | XferError::Spool(_) => Failed::unavailable(text),
         }
     }
 }
 
-/// How long the content of a message may take.
-const BODY_TIME_MAX: Duration = Duration::from_secs(300);
 /// Largest message with all that belongs to it.
 const PARCEL_OCTETS_MAX: u64 = 512 << 20;

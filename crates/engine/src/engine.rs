@@ -11,6 +11,7 @@ use crate::egress::broken_tls::BrokenTls;
 use crate::egress::common::InCommon;
 use crate::egress::connection::Held;
 use crate::egress::maildir::Maildirs;
+use crate::egress::partings::Partings;
 use crate::epoch_notes::EpochNotes;
 use crate::gate::Gate;
 use crate::ingress::buffer::BufferPool;
@@ -155,6 +156,7 @@ pub struct Shared {
     pub(crate) questions: Questions,
     /// Messages of other nodes that these have not let go yet.
     pub(crate) arrivals: Arrivals,
+    pub(crate) partings: Partings,
     /// Who writes Maildirs.
     pub(crate) maildirs: Maildirs,
     /// What policy said of several destinations alike.
@@ -254,6 +256,7 @@ impl Engine {
             broken_tls: Mutex::default(),
             questions: Questions::default(),
             arrivals: Arrivals::default(),
+            partings: Partings::default(),
             maildirs: Maildirs::default(),
             common: InCommon::default(),
             recovery: Mutex::new(RecoveryState::Pending),

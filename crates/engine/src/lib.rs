@@ -90,5 +90,5 @@ pub use crate::threads::Threads;
 pub use crate::vitals::{Scripts, Vitals};
 pub use crate::watching::{Side, WATCHERS_MAX, Watch, Watching};
 pub use crate::workload::{LONGEST_MAX, Looking, Workload};
-pub use crate::xfer::{Arrival, Came, OtherNode, XferError};
+pub use crate::xfer::{Arrival, OtherNode, XferError};
 pub use diagnostic::Diagnostics;

@@ -44,7 +44,7 @@ impl Engine {
             }
         };
         let moves = self.with_queue(|q, _| q.is_elsewhere(queued.queue, read_label(&label)));
-        if (moves && rebinding.change != Change::CancelXfer) || rebinding.always_flush {
+        if (moves && !matches!(rebinding.change, Change::CancelXfer { .. })) || rebinding.always_flush {
             make_due(&mut queued.message, self.clock.wall());
         }
         if let Err(error) = self.write_anew(&mut queued.message, &before).await {
@@ -65,7 +65,8 @@ impl Engine {
     /// Changes a message as an order says; the label of the queue it belongs to then.
     async fn change(&self, message: &mut Message, rebinding: &Rebinding) -> Result<String, String> {
         let resident = message.resident.as_deref_mut().ok_or("it is not in memory")?;
-        if let Some(kept) = xfer::handed_over(&resident.meta) {
+        let is_free = matches!(rebinding.change, Change::CancelXfer { node_is_gone: true });
+        if let Some(kept) = xfer::handed_over(&resident.meta).filter(|_| !is_free) {
             return Err(format!("node {} has it as {} and is about to be told to deliver it", kept.node, kept.id));
         }
         match &rebinding.change {
@@ -78,7 +79,7 @@ impl Engine {
                     message.attempts = 0;
                 }
             }
-            Change::CancelXfer => {
+            Change::CancelXfer { .. } => {
                 let saved = xfer::bring_back(&mut resident.meta).ok_or("it is not on its way to another node")?;
                 (message.attempts, message.due) = (saved.attempts, saved.due);
             }

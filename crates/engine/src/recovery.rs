@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use message::Message;
 use policy::Event;
 use queue::schedule::read_label;
-use queue::{keyed, xfer};
+use queue::{fate, keyed, xfer};
 use spool::{Mark, RecoveredMessage};
 use std::sync::PoisonError;
 use store::{Recovering, Report};
@@ -43,6 +43,7 @@ impl Engine {
         let state = match report {
             Ok(report) => {
                 summarise(restored, &report);
+                self.forget_stale_arrivals();
                 self.with_queue(|queue, _| queue.set_restoring(false));
                 RecoveryState::Done
             }
@@ -73,7 +74,9 @@ impl Engine {
     async fn restore_shown(&self, portion: Vec<RecoveredMessage>) -> usize {
         // What is not shown need not wait for what is.
         let is_shown = |found: &RecoveredMessage| {
-            !found.queue.is_empty() && xfer::arrival_of(&found.queue).is_none() && !keyed::is_record(&found.queue)
+            let label = &*found.queue;
+            let is_mail = xfer::arrival_of(label).is_none() && !keyed::is_record(label) && !fate::is_note(label);
+            !label.is_empty() && is_mail
         };
         let (shown, others): (Vec<_>, Vec<_>) = portion.into_iter().partition(is_shown);
         let mut count = self.restore(others.into_iter());
@@ -100,6 +103,10 @@ impl Engine {
                 let (label, message) = message_of(found);
                 if keyed::is_record(&label) {
                     self.restore_record(&label, &message);
+                    continue;
+                }
+                if fate::is_note(&label) {
+                    self.restore_fate(&label, &message);
                     continue;
                 }
                 if let Some(origin) = xfer::arrival_of(&label) {

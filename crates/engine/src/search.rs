@@ -125,7 +125,8 @@ impl Engine {
     /// The log or the spool cannot be read, or too many search.
     pub async fn search(&self, sought: Sought, from: Option<SearchCursor>) -> Result<Page, SearchError> {
         let slot = self.search_slot()?;
-        if let ([id], None, None) = (&*sought.criteria.messages, &sought.recipient, &sought.sender) {
+        let mut ids = sought.criteria.messages.iter();
+        if let (Some(id), None, None, None) = (ids.next(), ids.next(), &sought.recipient, &sought.sender) {
             return self.search_id(&slot, *id, &sought.criteria).await;
         }
         let is_addressed = sought.recipient.is_some() || sought.sender.is_some();
@@ -309,7 +310,7 @@ impl Engine {
             return here;
         }
         let count = ids.len();
-        let mut search = Search::new(Criteria { messages: ids, ..Criteria::default() }, None);
+        let mut search = Search::new(Criteria { messages: ids.into_iter().collect(), ..Criteria::default() }, None);
         // One that is put back behind the walk's place was with a connection before.
         let before = self.all_in_delivery(&search);
         let mut place = Some(0);

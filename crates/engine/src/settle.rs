@@ -16,6 +16,7 @@ use config::QueueConfig;
 use message::Message;
 use net::TlsFacts;
 use queue::settle::{Settlement, all_pending, apply, bounce, expire, settle};
+use queue::xfer::{self, handed_over};
 use queue::{Entry, Leg, Next, Order, Outcome, Queued, Verdict};
 use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
 use smtp_wire::Reply;
@@ -186,12 +187,15 @@ impl Engine {
     /// Tells the spool what became of an attempt. What no spool has yet is spooled with what is left of it: a mark about
     /// the recipients of now would hit others then.
     fn note(&self, message: &Message, settlement: &Settlement, now: WallTime) {
-        if message.is_volatile() {
-            return;
-        }
         let Message { id, attempts, .. } = *message;
         match settlement.next {
-            Next::Done => self.spool.mark(Mark::Removed { id }),
+            Next::Done => {
+                if !message.is_volatile() {
+                    self.spool.mark(Mark::Removed { id });
+                }
+                self.note_parting(message);
+            }
+            Next::Retry(_) if message.is_volatile() => {}
             Next::Retry(delay) => {
                 if !settlement.newly_settled.is_empty() {
                     let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
@@ -199,6 +203,14 @@ impl Engine {
                 }
                 self.spool.mark(Mark::Attempt { id, attempts: attempts.saturating_add(1), due: now + delay });
             }
+        }
+    }
+
+    /// The node that has a message may forget what became of it.
+    fn note_parting(&self, message: &Message) {
+        let meta = message.resident.as_deref().map(|resident| &resident.meta);
+        if let Some((target, kept)) = meta.and_then(|meta| xfer::target(meta).zip(handed_over(meta))) {
+            self.partings.add(target, kept.origin);
         }
     }
 

@@ -79,8 +79,8 @@ pub(crate) fn concerns(order: &Value, queue: &str, id: Option<&str>) -> bool {
         tenant: text("tenant"),
         domain: text("domain"),
         routing_domain: text("routing_domain"),
-        queue_names: listed(order, "queue_names"),
-        messages: Vec::new(),
+        queue_names: listed(order, "queue_names").into_iter().collect(),
+        messages: std::collections::BTreeSet::new(),
     };
     let messages = listed(order, "messages");
     let is_meant = |id: &str| messages.iter().any(|one| plain_id(one) == plain_id(id));

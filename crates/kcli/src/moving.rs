@@ -56,6 +56,9 @@ pub(crate) struct XferCancel {
     /// Why: log records have it.
     #[arg(long)]
     reason: Option<String>,
+    /// Also messages that the other node has been handed: it is gone for good.
+    #[arg(long, conflicts_with = "id")]
+    node_is_gone: bool,
     /// Instead of a queue: the order, as xfer-list has it. What it has not moved yet stays.
     #[arg(long)]
     id: Option<String>,
@@ -89,7 +92,10 @@ pub(crate) async fn xfer_cancel(server: &Server, out: &mut Out<'_>, given: &Xfer
         let said = server.delete(&Kind::Xfer.path(), &json!({"id": id})).await?;
         return out.said(&said);
     }
-    let body = json!({"queue_name": given.queue_name, "reason": given.reason});
+    let mut body = json!({"queue_name": given.queue_name, "reason": given.reason});
+    if given.node_is_gone {
+        body["node_is_gone"] = json!(true);
+    }
     let answer = server.post("/api/admin/xfer/cancel/v1", &body).await?;
     given_for_good(out, &answer, "Bringing back", "xfer")
 }

@@ -3,7 +3,7 @@
 //! In: any Lua value. Out: JSON in which a table is a list (keys 1 to n) or an object (string
 //! keys, sorted, so that two states give the same text). Fails, naming the place inside the
 //! value, on what JSON cannot hold: functions, foreign userdata, bytes that are not UTF-8,
-//! infinities, tables that are neither list nor map. Depth and size are bounded, which also
+//! infinities, tables that are neither list nor map; but for what is only written down, where places become names. Depth and size are bounded, which also
 //! ends tables that contain themselves.
 
 use config::FromTable;
@@ -13,7 +13,14 @@ use serde_json::Value as Json;
 
 /// A Lua value as JSON.
 pub(crate) fn to_json(_: &Lua, value: &Value) -> mlua::Result<Json> {
-    Reader { values_left: VALUES_MAX, depth: 0 }.read(value).map_err(|r| mlua::Error::runtime(r.text("value")))
+    Reader::new().read(value).map_err(|r| mlua::Error::runtime(r.text("value")))
+}
+
+/// The same for what is written down and need not come back: a table whose places are not 1 to n, or that has names besides, is
+/// an object with the places as names (KumoMTA behaviour, but that it loses such names).
+pub(crate) fn to_text_json(value: &Value) -> mlua::Result<Json> {
+    let mut reader = Reader { names_places: true, ..Reader::new() };
+    reader.read(value).map_err(|r| mlua::Error::runtime(r.text("value")))
 }
 
 /// JSON as a Lua value; null becomes nil.
@@ -56,7 +63,7 @@ pub(crate) fn parsed<T: DeserializeOwned>(function: &'static str, value: &Value)
 
 /// A table as JSON; an error has the form of an option's that is wrong.
 fn table_of(constructor: &'static str, value: &Value) -> mlua::Result<Json> {
-    let read = Reader { values_left: VALUES_MAX, depth: 0 }.read(value);
+    let read = Reader::new().read(value);
     read.map_err(|r| {
         // The form that helpers take apart, as of any other option that is wrong.
         let (place, kind) = (r.place(), value.type_name());
@@ -79,13 +86,15 @@ pub(crate) fn without(lua: &Lua, given: &Table, name: &str) -> mlua::Result<(Tab
 
 /// A value as JSON, if it can be that.
 pub(crate) fn json_of(value: &Value) -> Option<Json> {
-    Reader { values_left: VALUES_MAX, depth: 0 }.read(value).ok()
+    Reader::new().read(value).ok()
 }
 
 /// Walks one value.
 struct Reader {
     values_left: usize,
     depth: usize,
+    /// Places that make no list are names.
+    names_places: bool,
 }
 
 /// Why there is no JSON for a value.
@@ -117,6 +126,10 @@ impl From<mlua::Error> for Refusal {
 }
 
 impl Reader {
+    fn new() -> Reader {
+        Reader { values_left: VALUES_MAX, depth: 0, names_places: false }
+    }
+
     fn read(&mut self, value: &Value) -> Result<Json, Refusal> {
         self.values_left =
             self.values_left.checked_sub(1).ok_or_else(|| refusal(format!("more than {VALUES_MAX} values")))?;
@@ -184,6 +197,9 @@ impl Reader {
                 (key, _) => return Err(refusal(format!("a {} as key: expected a string or integer", key.type_name()))),
             }
         }
+        if self.names_places && !(members.is_empty() && is_list(&items)) {
+            members.extend(items.drain(..).map(|(place, item)| (place.to_string(), item)));
+        }
         match (items.is_empty(), members.is_empty()) {
             (true, _) => {
                 members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -205,6 +221,12 @@ impl Reader {
             other => self.read(other),
         }
     }
+}
+
+/// Whether the places are 1 to n: each is there once.
+fn is_list(items: &[(i64, Json)]) -> bool {
+    let last = i64::try_from(items.len()).unwrap_or(i64::MAX);
+    items.iter().all(|(place, _)| (1..=last).contains(place))
 }
 
 /// Items in order, when their places are 1 to n.

@@ -57,6 +57,22 @@ fn made(lua: &Lua, odd: &Odd) -> Value {
     }
 }
 
+#[test]
+fn what_is_only_written_down_may_have_gaps() {
+    let lua = Lua::new();
+    for (source, expected) in [
+        ("{ [10] = { 'a' }, [20] = 'b' }", r#"{"10":["a"],"20":"b"}"#),
+        ("{ 1, 2, x = 3 }", r#"{"1":1,"2":2,"x":3}"#),
+        ("{ [0] = 1 }", r#"{"0":1}"#),
+        ("{ 'a', { n = { [5] = true } } }", r#"["a",{"n":{"5":true}}]"#),
+        ("{}", "{}"),
+    ] {
+        let value: Value = lua.load(format!("return {source}")).eval().expect("Lua");
+        assert_eq!(to_text_json(&value).map(|json| json.to_string()).expect(source), expected);
+        assert_eq!(to_json(&lua, &value).is_ok(), source == "{}", "{source}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 

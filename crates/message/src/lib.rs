@@ -11,6 +11,7 @@
 pub mod codec;
 mod draft;
 mod envelope;
+mod header_utf8;
 mod id;
 mod message;
 mod meta;
@@ -22,6 +23,7 @@ mod supplemental;
 
 pub use draft::Draft;
 pub use envelope::{Envelope, TlsDemand};
+pub use header_utf8::{header_needs_utf8, note_header_utf8};
 pub use id::{IdGenerator, MessageId};
 pub use message::{Message, Resident};
 pub use meta::Meta;

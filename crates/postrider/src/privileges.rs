@@ -52,7 +52,7 @@ pub struct Files {
     pub now: u64,
 }
 
-/// Raises the limit of open files, as every session is one, to the hard limit.
+/// Raises the limit of open files, as every connection is one, to the hard limit.
 ///
 /// # Errors
 /// The kernel does not tell the limit.

@@ -2,7 +2,7 @@
 
 use crate::reload::{self, Watched};
 use crate::supervisor::Supervisor;
-use crate::{diagnostics, identity, listeners, memory, serve};
+use crate::{diagnostics, identity, listeners, memory, privileges, serve};
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
 use engine::{Diagnostics, Gate, Vitals};
@@ -57,6 +57,7 @@ async fn run_async(
     file: PathBuf,
     (diagnostics, began): (Diagnostics, Instant),
 ) -> anyhow::Result<ExitCode> {
+    privileges::raise_file_limit()?;
     let watched = Watched::new(Some(file), startup.config_monitor_globs.clone());
     serve::set_names(&policy.names(), &startup.dns)?;
     let database = startup.tsa_db_path.as_deref().unwrap_or(DATABASE);

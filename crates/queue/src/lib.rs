@@ -20,6 +20,7 @@ mod ending;
 mod ends;
 mod epoch;
 mod explain;
+pub mod fate;
 mod feedback;
 mod grants;
 mod inspect;

@@ -6,7 +6,7 @@
 use crate::name::QueueName;
 use clock::WallTime;
 use message::MessageId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,10 @@ pub enum Change {
     /// It goes to the node at this URL ([`crate::xfer`]).
     Xfer(String),
     /// It does not go to another node after all; one that a connection has in hand, when it comes back within 15 minutes.
-    CancelXfer,
+    CancelXfer {
+        /// Nor does one that the other node was handed: that node is gone for good.
+        node_is_gone: bool,
+    },
 }
 
 /// Which scheduled queues. What is `None` says nothing, so a criteria of nothing is everything.
@@ -85,9 +88,9 @@ pub struct Criteria {
     /// Routing domain of the queue's name, in any case.
     pub routing_domain: Option<String>,
     /// Queues by their whole names; when there are any, none of the above counts (KumoMTA behaviour).
-    pub queue_names: Vec<String>,
+    pub queue_names: BTreeSet<String>,
     /// Of these queues, only messages with one of these ids.
-    pub messages: Vec<MessageId>,
+    pub messages: BTreeSet<MessageId>,
 }
 
 impl Order {
@@ -122,10 +125,10 @@ impl Order {
 impl Criteria {
     /// Whether the queue of that name is meant.
     pub fn matches(&self, queue: &str) -> bool {
-        if !self.queue_names.is_empty() {
-            return self.queue_names.iter().any(|name| name == queue);
-        }
         // Asked of each of a million queues.
+        if !self.queue_names.is_empty() {
+            return self.queue_names.contains(queue);
+        }
         let name = QueueName::split(queue);
         let is = |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|w| Some(w) == has);
         let is_domain = |wanted: &Option<String>, has: Option<&str>| {
@@ -162,8 +165,8 @@ mod tests {
             (criteria(|c| c.routing_domain = text("OUT.net")), true),
             (criteria(|c| (c.campaign, c.domain) = (text("spring"), text("example.com"))), true),
             (criteria(|c| (c.campaign, c.domain) = (text("autumn"), text("example.com"))), false),
-            (criteria(|c| c.queue_names = vec!["other".into(), queue.into()]), true),
-            (criteria(|c| (c.queue_names, c.tenant) = (vec!["other".into()], text("shop"))), false),
+            (criteria(|c| c.queue_names = ["other".into(), queue.into()].into()), true),
+            (criteria(|c| (c.queue_names, c.tenant) = (["other".into()].into(), text("shop"))), false),
         ];
         for (criteria, expected) in rows {
             assert_eq!(criteria.matches(queue), expected, "{criteria:?}");
@@ -186,7 +189,7 @@ mod tests {
         };
         assert!(order.concerns(one, at(100), at(1000)) && order.concerns(one, at(149), at(149)));
         assert!(!order.concerns(one, at(149), at(150)));
-        order.action = Action::Bounce(criteria(|c| c.messages = vec![one]));
+        order.action = Action::Bounce(criteria(|c| c.messages = [one].into()));
         assert!(order.concerns(one, at(100), at(1000)) && !order.concerns(other, at(100), at(120)));
         order.action = Action::Hold(Criteria::default());
         assert!(order.concerns(one, at(100), at(149)) && !order.concerns(one, at(100), at(150)), "over is over");

@@ -269,13 +269,15 @@ impl QueueCore {
 
     /// Ends the wait of earlier orders of which this one is the contrary, or the same again.
     fn end_awaiting_for(&mut self, now: Now, order: &Order) {
-        self.end_awaiting(now, |_, standing| standing.order.action == order.action || standing.is_undone_by(order));
+        self.end_awaiting(now, |_, standing| {
+            standing.order.action == order.action || standing.is_undone_by(order) || standing.is_said_again_by(order)
+        });
     }
 
     /// True when all that was out of its queues when it began to wait is with the order itself, or gone.
     fn are_back(&self, standing: &Standing) -> bool {
-        let names = standing.order.criteria().map_or(&[][..], |criteria| &criteria.queue_names);
-        let queues = names.iter().flat_map(|name| self.namesakes(name)).filter_map(|key| self.scheduled.get(&key));
+        let names = standing.order.criteria().into_iter().flat_map(|criteria| &criteria.queue_names);
+        let queues = names.flat_map(|name| self.namesakes(name)).filter_map(|key| self.scheduled.get(&key));
         queues.map(|queue| queue.out_before()).sum::<usize>() <= standing.pending()
     }
 
@@ -691,7 +693,13 @@ impl Standing {
 
     /// It awaits those that are in hand.
     fn awaits(&self) -> bool {
-        matches!(&self.order.action, Action::Rebind(Rebinding { change: Change::CancelXfer, .. }))
+        matches!(&self.order.action, Action::Rebind(Rebinding { change: Change::CancelXfer { .. }, .. }))
+    }
+
+    /// True when it ends a transfer that a later order ends too, of more messages perhaps.
+    fn is_said_again_by(&self, later: &Order) -> bool {
+        let Action::Rebind(Rebinding { change: Change::CancelXfer { .. }, .. }) = &later.action else { return false };
+        self.awaits() && self.order.criteria() == later.criteria()
     }
 
     /// True when it ends a transfer that a later order begins anew.

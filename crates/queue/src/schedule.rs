@@ -9,7 +9,7 @@ use config::Scheduling;
 use message::{Envelope, Message, Meta, TlsDemand};
 
 use crate::name::{QueueName, QueueNameError};
-use crate::{keyed, xfer};
+use crate::{fate, keyed, xfer};
 
 /// The constraints of a message; none when it has none.
 pub fn of(meta: &Meta) -> Option<Scheduling> {
@@ -72,7 +72,7 @@ pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameEr
     if let Some(origin) = xfer::arriving(meta) {
         return Ok(xfer::arrival_label(origin));
     }
-    if let Some(label) = keyed::label(envelope, meta) {
+    if let Some(label) = keyed::label(envelope, meta).or_else(|| fate::label(envelope, meta)) {
         return Ok(label);
     }
     let mut label = QueueName::text_for(envelope, meta)?;

@@ -109,6 +109,18 @@ pub struct Kept {
     pub origin: String,
 }
 
+/// What has become of a message on the node that keeps it for another, as that is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalState {
+    /// It is delivered from there.
+    Released,
+    /// It is forgotten.
+    Dropped,
+    /// Nothing is known of it.
+    Unknown,
+}
+
 /// How the other node knows the message, once that node has it durably: nobody else may deliver it any more.
 pub fn handed_over(meta: &Meta) -> Option<Kept> {
     Kept::deserialize(meta.get(INFO)?.get(HANDED_OVER)?).ok()
@@ -118,6 +130,13 @@ pub fn handed_over(meta: &Meta) -> Option<Kept> {
 pub fn hand_over(meta: &mut Meta, kept: &Kept) {
     let mut info = meta.get(INFO).and_then(Value::as_object).cloned().unwrap_or_default();
     info.insert(HANDED_OVER.to_owned(), json!(kept));
+    meta.set(INFO, info);
+}
+
+/// The other node has it no more: the message is this node's again.
+pub fn take_back(meta: &mut Meta) {
+    let Some(mut info) = meta.get(INFO).and_then(Value::as_object).cloned() else { return };
+    info.remove(HANDED_OVER);
     meta.set(INFO, info);
 }
 
@@ -220,8 +239,11 @@ mod tests {
         send_off(&mut meta, Saved { attempts: 0, due: WallTime::from_unix_micros(0) }, "http://b.test");
         assert_eq!(handed_over(&meta), None);
         let kept = Kept { id: "id".into(), node: "there".into(), origin: "here".into() };
+        let before = meta.clone();
         hand_over(&mut meta, &kept);
         assert_eq!(handed_over(&meta), Some(kept));
+        take_back(&mut meta);
+        assert_eq!((handed_over(&meta), &meta), (None, &before), "it is sent again as it was");
         let origin = origin("node", MessageId::from_bytes([1; 16]), "1-2");
         set_arriving(&mut meta, &origin, 3);
         assert_eq!(arriving(&meta), Some(&*origin));

@@ -310,7 +310,7 @@ fn held_messages_stand_aside_until_they_are_released() {
     let waiting = wait(&mut rig, "x.test", 1, 2);
     let due = rig.admit("x.test", 6);
     let ids = vec![due[0], due[5], *waiting.first().expect("two")];
-    let some = Criteria { messages: ids.clone(), ..Criteria::default() };
+    let some = Criteria { messages: ids.iter().copied().collect(), ..Criteria::default() };
     give(&mut rig, 1, Action::Hold(some), 1_000_000_000);
     rig.pass(Duration::ZERO);
     let held = |rig: &Rig| -> BTreeSet<MessageId> {
@@ -340,7 +340,7 @@ fn a_hold_that_expires_releases() {
 fn one_message_is_bounced_or_made_due_by_its_id() {
     let mut rig = rig(100);
     let ids: Vec<MessageId> = wait(&mut rig, "x.test", 0, 3).into_iter().collect();
-    let one = |id: MessageId| Criteria { messages: vec![id], ..Criteria::default() };
+    let one = |id: MessageId| Criteria { messages: [id].into(), ..Criteria::default() };
     give(&mut rig, 1, Action::Flush(one(ids[1])), 0);
     give(&mut rig, 2, Action::Bounce(one(ids[2])), 0);
     rig.pass(Duration::ZERO);
@@ -380,7 +380,7 @@ fn timers_of_messages_that_were_flushed_again_and_again_do_not_pile_up() {
 fn a_message_behind_others_in_a_ready_queue_is_reached() {
     let mut rig = rig(100);
     let ids = rig.admit("t@y.test", 5);
-    let one = Criteria { messages: vec![ids[3]], ..Criteria::default() };
+    let one = Criteria { messages: [ids[3]].into(), ..Criteria::default() };
     give(&mut rig, 1, Action::Bounce(one), 0);
     rig.pass(Duration::ZERO);
     assert_eq!(bounced(&mut rig), [ids[3]].into());

@@ -103,7 +103,7 @@ fn orders_take_turns() {
     let mut rig = rig(1);
     let (of_x, of_y) = (wait(&mut rig, "x.test", 1, 3), wait(&mut rig, "t@y.test", 1, 3));
     give(&mut rig, 1, Action::Bounce(of_domain("x.test")), 60);
-    give(&mut rig, 2, Action::Bounce(Criteria { queue_names: vec!["t@y.test".into()], ..Criteria::default() }), 60);
+    give(&mut rig, 2, Action::Bounce(Criteria { queue_names: ["t@y.test".into()].into(), ..Criteria::default() }), 60);
     rig.pass(Duration::ZERO);
     let order: Vec<bool> = rig.endings().iter().map(|(queued, _)| of_x.contains(&queued.message.id)).collect();
     assert_eq!(order, [true, false, true, false, true, false]);

@@ -17,7 +17,10 @@ fn transfer(change: Change, criteria: Criteria) -> Action {
 }
 
 fn cancel() -> Action {
-    transfer(Change::CancelXfer, Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() })
+    transfer(
+        Change::CancelXfer { node_is_gone: false },
+        Criteria { queue_names: [AWAY.into()].into(), ..Criteria::default() },
+    )
 }
 
 /// With a queue for another node, over one connection.

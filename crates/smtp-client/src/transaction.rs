@@ -265,8 +265,9 @@ impl Session {
 
 /// Without SMTPUTF8: everybody when the sender or the header needs it, else those who do.
 fn refuse_non_ascii(flight: &mut Flight) {
-    let text = "address is not ASCII and the server does not offer SMTPUTF8";
-    let result = local_refusal(internal(554, Some(EnhancedCode::new(5, 6, 7)), text));
+    let what = if flight.header_utf8 { "header" } else { "address" };
+    let text = format!("{what} is not ASCII and the server does not offer SMTPUTF8");
+    let result = local_refusal(internal(554, Some(EnhancedCode::new(5, 6, 7)), &text));
     let refused: Vec<u32> =
         (0u32..).zip(&flight.recipients).filter(|(_, r)| !r.is_ascii()).map(|(place, _)| place).collect();
     if flight.header_utf8 || !flight.sender.0.as_ref().is_none_or(Mailbox::is_ascii) {

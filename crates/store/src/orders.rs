@@ -61,6 +61,8 @@ enum StoredAction {
         target: String,
     },
     CancelXfer(StoredCriteria),
+    /// Beside the one before, which programs of before know.
+    CancelHandedOver(StoredCriteria),
     SuspendReady {
         name: String,
     },
@@ -133,6 +135,7 @@ impl StoredOrder {
         let criteria = |c: &Criteria| {
             let Criteria { campaign, tenant, domain, routing_domain, queue_names, messages } = c.clone();
             let messages = messages.iter().map(MessageId::to_string).collect();
+            let queue_names = queue_names.into_iter().collect();
             StoredCriteria { campaign, tenant, domain, routing_domain, queue_names, messages }
         };
         StoredOrder {
@@ -156,6 +159,7 @@ impl StoredOrder {
         let criteria = |c: StoredCriteria| -> io::Result<Criteria> {
             let StoredCriteria { campaign, tenant, domain, routing_domain, queue_names, messages } = c;
             let messages = messages.iter().map(|id| id.parse().map_err(|_| bad_id(id))).collect::<io::Result<_>>()?;
+            let queue_names = queue_names.into_iter().collect();
             Ok(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages })
         };
         let id = u128::from_str_radix(&self.id, 16).map_err(|_| bad_id(&self.id))?;
@@ -171,7 +175,10 @@ impl StoredOrder {
                     Action::Rebind(Rebinding { criteria: criteria(which)?, change, always_flush })
                 }
                 StoredAction::Xfer { criteria: which, target } => rebind(criteria(which)?, Change::Xfer(target)),
-                StoredAction::CancelXfer(which) => rebind(criteria(which)?, Change::CancelXfer),
+                StoredAction::CancelXfer(which) => rebind(criteria(which)?, Change::CancelXfer { node_is_gone: false }),
+                StoredAction::CancelHandedOver(which) => {
+                    rebind(criteria(which)?, Change::CancelXfer { node_is_gone: true })
+                }
                 StoredAction::SuspendReady { name } => Action::SuspendReady(name),
             },
             reason: self.reason,
@@ -190,7 +197,8 @@ impl StoredAction {
             Change::Set(data) => StoredAction::Rebind { criteria, data, always_flush, asks_policy: false },
             Change::Ask(data) => StoredAction::Rebind { criteria, data, always_flush, asks_policy: true },
             Change::Xfer(target) => StoredAction::Xfer { criteria, target },
-            Change::CancelXfer => StoredAction::CancelXfer(criteria),
+            Change::CancelXfer { node_is_gone: false } => StoredAction::CancelXfer(criteria),
+            Change::CancelXfer { node_is_gone: true } => StoredAction::CancelHandedOver(criteria),
         }
     }
 }
@@ -218,13 +226,14 @@ mod tests {
     use super::*;
 
     fn orders() -> Vec<Order> {
-        let criteria = Criteria { tenant: Some("shop".into()), queue_names: vec!["a".into()], ..Criteria::default() };
+        let criteria =
+            Criteria { tenant: Some("shop".into()), queue_names: ["a".into()].into(), ..Criteria::default() };
         let ready = "mx->site@smtp_client".to_owned();
         let actions = [
             Action::Suspend(criteria.clone()),
             Action::Bounce(Criteria::default()),
             Action::Flush(criteria),
-            Action::Hold(Criteria { messages: vec![MessageId::from_bytes([7; 16])], ..Criteria::default() }),
+            Action::Hold(Criteria { messages: [MessageId::from_bytes([7; 16])].into(), ..Criteria::default() }),
             Action::Rebind(Rebinding {
                 criteria: Criteria { domain: Some("a.test".into()), ..Criteria::default() },
                 change: Change::Set([("queue".to_owned(), "b.test".to_owned())].into()),
@@ -236,7 +245,8 @@ mod tests {
                 always_flush: false,
             }),
             rebind(Criteria::default(), Change::Xfer("http://b.test:8000".to_owned())),
-            rebind(Criteria::default(), Change::CancelXfer),
+            rebind(Criteria::default(), Change::CancelXfer { node_is_gone: false }),
+            rebind(Criteria::default(), Change::CancelXfer { node_is_gone: true }),
             Action::SuspendReady(ready),
         ];
         let order = |(number, action)| Order {

@@ -2,12 +2,13 @@
 """An SMTP server with STARTTLS (Python's ssl, so OpenSSL) that writes down what each client did, for tests of our TLS.
 
 usage: tls_server.py --certificate PEM --key PEM --ledger FILE [--demand PEM] [--break handshake|ehlo|offer]
-                     [--listen IP:PORT] [--requiretls]
+                     [--listen IP:PORT] [--requiretls] [--smtputf8]
 
   --demand   ask for a client certificate and let in only those this one vouches for
   --break    `handshake`: answer the ClientHello with something that is not TLS; `ehlo`: hang up at the EHLO under TLS;
              `offer`: do not offer STARTTLS
   --requiretls  offer REQUIRETLS under TLS
+  --smtputf8    offer SMTPUTF8 and 8BITMIME under TLS
   --listen   an address and a port instead of a free one of 127.0.0.1
 
 It says where it listens on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. The
@@ -41,7 +42,9 @@ class Session(socketserver.StreamRequestHandler):
                 return False
             offers = not self.under_tls and self.server.options.broken != "offer"
             under_tls = "REQUIRETLS" if self.under_tls and self.server.options.requiretls else "8BITMIME"
-            self.say("250-tls.test\r\n250 " + ("STARTTLS" if offers else under_tls))
+            under_tls = "8BITMIME\r\n250 SMTPUTF8" if self.server.options.smtputf8 else under_tls
+            offered = "STARTTLS" if offers else under_tls
+            self.say("250-tls.test\r\n250" + ("-" if "\n" in offered else " ") + offered)
         elif verb == b"MAIL":
             self.sender = line.decode()
             self.say("250 fine")
@@ -117,6 +120,7 @@ def main():
     parser.add_argument("--demand")
     parser.add_argument("--break", dest="broken", choices=("handshake", "ehlo", "offer"))
     parser.add_argument("--requiretls", action="store_true")
+    parser.add_argument("--smtputf8", action="store_true")
     parser.add_argument("--listen", default="127.0.0.1:0")
     with Server(parser.parse_args()) as server:
         print("smtp listener on %s:%d" % server.server_address, file=sys.stderr, flush=True)

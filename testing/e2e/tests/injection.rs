@@ -198,6 +198,7 @@ fn what_is_wrong_with_a_request_has_its_place_and_leaves_nothing() {
         assert!(found == status && text.contains(told), "{body}: {found} {text}");
     }
     assert_eq!(http::send(node.http(), "POST", INJECT, "text/plain", &sound.to_string()).0, 415);
+    assert_eq!(http::send(node.http(), "POST", INJECT, "Application/JSON; charset=utf-8", "{}").0, 422);
     let (status, told) = attempt(&node, &[("Content-Encoding", "br")], &sound.to_string());
     assert!(status == 415 && told.contains("expected one of gzip, deflate, identity"), "{status} {told}");
     let (status, told) = attempt(&node, &[("Content-Encoding", "gzip")], &sound.to_string());

@@ -97,7 +97,7 @@ impl Row {
 type SceneOf = fn(&Victim, &Row, usize) -> Scene;
 type Check = fn(&Victim, &Row, &Scene, &Killed);
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 23] = [
     Row::of_order("POST", BOUNCE, an_order, bounces_or_not),
     Row::of_order("DELETE", BOUNCE, a_withdrawal, bounces_or_not),
     Row::of_order("POST", SUSPEND, an_order, suspends_or_not),
@@ -120,6 +120,7 @@ const ROWS: [Row; 22] = [
     Row::other(INJECT, a_parcel, is_kept_or_not),
     Row::other(RELEASE, an_arrival, is_released_or_not),
     Row::other(DROP, an_arrival, is_dropped_or_not),
+    Row::other(FORGET, a_released_one, is_here_known_or_not),
 ];
 
 fn play(paths: &[&str]) {
@@ -281,6 +282,13 @@ fn an_arrival(victim: &Victim, _: &Row, round: usize) -> Scene {
     Scene { before, media_type, content, ..Scene::default() }
 }
 
+fn a_released_one(victim: &Victim, row: &Row, round: usize) -> Scene {
+    let scene = an_arrival(victim, row, round);
+    assert_eq!(state(victim, RELEASE, &scene.before), "released");
+    let (media_type, content) = json_of(&json!({"origins": [scene.before["origin"]]}));
+    Scene { media_type, content, ..scene }
+}
+
 /// The order of a scene as it is listed, after what was asked was killed: it is there when the disk had it.
 fn order_in_force(victim: &Victim, row: &Row, scene: &Scene, killed: &Killed) -> Option<Value> {
     let of = if row.path == SUSPEND_READY { ("name", READY) } else { ("domain", &*scene.domain) };
@@ -412,8 +420,8 @@ fn keep(victim: &Victim, parcel: &[u8]) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-fn is_over(victim: &Victim, path: &str, kept: &Value) -> bool {
-    http::json(victim.relay.http(), "POST", path, &about(kept))["done"] == false
+fn state(victim: &Victim, path: &str, kept: &Value) -> Value {
+    http::json(victim.relay.http(), "POST", path, &about(kept))["state"].clone()
 }
 
 /// What was done before the answer was to be written is done.
@@ -432,7 +440,7 @@ fn is_kept_or_not(victim: &Victim, _: &Row, scene: &Scene, killed: &Killed) {
     let again = victim.orders(ARRIVALS);
     assert_eq!((again.len(), &again[0]["id"]), (1, &kept["id"]));
     assert!(arrivals.iter().all(|before| before["id"] == kept["id"]), "the same: {arrivals:?} {kept}");
-    assert!(!is_over(victim, DROP, &kept), "it was there");
+    assert_eq!(state(victim, DROP, &kept), "dropped", "it was there");
 }
 
 fn is_released_or_not(victim: &Victim, _: &Row, scene: &Scene, killed: &Killed) {
@@ -444,17 +452,26 @@ fn is_released_or_not(victim: &Victim, _: &Row, scene: &Scene, killed: &Killed) 
         assert_eq!(victim.inspect(id), Value::Null, "in one place: {killed:?}");
     }
     assert!(is_here || !is_done(killed), "{killed:?}");
-    assert_eq!(is_over(victim, RELEASE, &scene.before), is_here);
-    assert!(is_over(victim, DROP, &scene.before), "what is let go is not forgotten");
+    assert_eq!(state(victim, RELEASE, &scene.before), "released");
+    assert_eq!(state(victim, DROP, &scene.before), "released", "what is let go is not forgotten");
     await_tried(victim, id);
 }
 
 fn is_dropped_or_not(victim: &Victim, _: &Row, scene: &Scene, killed: &Killed) {
     let arrivals = victim.orders(ARRIVALS).len();
     assert!(arrivals == 0 || !is_done(killed), "{killed:?}");
-    assert_eq!(is_over(victim, DROP, &scene.before), arrivals == 0);
-    assert!(is_over(victim, RELEASE, &scene.before), "what was forgotten is not delivered");
+    assert_eq!(state(victim, DROP, &scene.before), "dropped");
+    assert_eq!(state(victim, RELEASE, &scene.before), "dropped", "what was forgotten is not delivered");
     assert_eq!(victim.inspect(scene.before["id"].as_str().expect("an id")), Value::Null);
+}
+
+/// The message is its own; what is forgotten need not be at once.
+fn is_here_known_or_not(victim: &Victim, _: &Row, scene: &Scene, _: &Killed) {
+    let id = scene.before["id"].as_str().expect("an id");
+    are_here(victim, [&id.to_owned()]);
+    let known = state(victim, DROP, &scene.before);
+    assert!(known == "released" || known == "unknown", "{known}");
+    await_tried(victim, id);
 }
 
 const BOUNCE: &str = "/api/admin/bounce/v1";
@@ -480,7 +497,8 @@ const INJECTION: [&str; 2] = ["/api/inject/v1", "/api/inject/bulk/v1"];
 const STANDING: [&str; 4] = [BOUNCE, SUSPEND, SUSPEND_READY, HOLD];
 const PASSING: [&str; 4] = [FLUSH, REBIND, XFER, CANCEL];
 const UPKEEP: [&str; 4] = [ABORT, BUMP, FILTER, COMPACT];
-const ARRIVING: [&str; 3] = [INJECT, RELEASE, DROP];
+const FORGET: &str = "/api/xfer/forget/v1";
+const ARRIVING: [&str; 4] = [INJECT, RELEASE, DROP, FORGET];
 /// Methods that change something.
 const METHODS: [&str; 4] = ["post", "put", "patch", "delete"];
 /// Of what is no order.

@@ -41,6 +41,34 @@ fn a_client_certificate_is_shown_to_a_server_that_demands_one() {
     assert_eq!(peer.events("mail").len(), 1);
 }
 
+/// A header in UTF-8 asks for SMTPUTF8 (RFC 6531) where its client said so, and goes on as it came where not.
+#[test]
+fn a_header_in_utf8_is_announced_as_its_client_announced_it() {
+    let [able, unable] = [&["--smtputf8"][..], &[]].map(|options| {
+        let peer = TlsServer::start(options);
+        (Setup::new(&peer, "OpportunisticInsecure", &[]), peer)
+    });
+    let submit = |setup: &Setup, said: &str, subject: &str| {
+        let mut client = Client::connect(setup.server.smtp());
+        client.expect("EHLO client.test", 250);
+        client.expect(&format!("MAIL FROM:<a@source.test>{said}"), 250);
+        client.expect("RCPT TO:<one@target.test>", 250);
+        client.expect("DATA", 354);
+        client.expect(&format!("Subject: {subject}\r\n\r\nHello.\r\n."), 250);
+    };
+    let words = [("", "caf\u{e9}"), (" SMTPUTF8", "cafe"), (" SMTPUTF8", "caf\u{e9}")];
+    for (number, (said, subject)) in words.into_iter().enumerate() {
+        submit(&able.0, said, subject);
+        let mail = &able.1.await_events("mail", number + 1)[number];
+        let command = mail["from"].as_str().expect("text");
+        assert_eq!(command.contains(" SMTPUTF8"), number == 2, "{command}");
+        submit(&unable.0, said, subject);
+    }
+    let bounce = &unable.0.records("Bounce", 1)[0];
+    assert!(content(bounce).contains("header is not ASCII and the server does not offer SMTPUTF8"), "{bounce}");
+    assert_eq!(unable.1.await_events("mail", 2).len(), 2);
+}
+
 #[test]
 fn a_certificate_that_cannot_be_read_is_named_and_nothing_goes_in_clear() {
     let own = Scratch::new();

@@ -12,6 +12,7 @@ use e2e::wire::Client;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -22,6 +23,7 @@ const SCHED: &str = "/api/admin/inspect-sched-q/v1";
 const INJECT: &str = "/api/xfer/inject/v1";
 const RELEASE: &str = "/api/xfer/release/v1";
 const DROP: &str = "/api/xfer/drop/v1";
+const FORGET: &str = "/api/xfer/forget/v1";
 const ARRIVALS: &str = "/api/xfer/arrivals/v1";
 const BOUNCE: &str = "/api/admin/bounce/v1";
 const FLUSH: &str = "/api/admin/flush/v1";
@@ -450,6 +452,90 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
     assert_eq!(recipients(&sink, 3).len(), 3, "once each");
 }
 
+/// Damages the file of a message.
+fn damage(messages: &Path, id: &str) {
+    let folders = std::fs::read_dir(messages).expect("reads").flatten();
+    let file = folders.map(|folder| folder.path().join(id)).find(|file| file.exists()).expect("it is there");
+    let content = std::fs::read_to_string(&file).expect("reads");
+    assert!(content.contains("\r\nHello.\r\n"), "{content}");
+    std::fs::write(&file, content.replace("\r\nHello.\r\n", "\r\nJello.\r\n")).expect("writes");
+}
+
+/// Whatever the other node has lost of what it was handed, its sender delivers.
+#[test]
+fn what_the_other_node_does_not_have_is_sent_again() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
+    let other = other.kind("LocalDisk");
+    let (mut a, mut b) = (one.launch.start(), other.launch.start());
+    b.await_recovered(LATER);
+    let line = Line::to(other.http);
+    let handed = |a: &Kumod, to: &str, failed: usize| {
+        line.set(Fault::Request(RELEASE));
+        submit_for(a, to, &line.url());
+        one.logs(&scratch).await_type("TransientFailure", failed, LATER);
+    };
+    let again = |a: &Kumod, because: &str| {
+        line.set(Fault::None);
+        one.logs(&scratch).await_records("why it is sent again", 1, LATER, |r| {
+            let order = json!({"queue_names": [line.queue()], "reason": "go"});
+            http::json(a.http(), "POST", FLUSH, &order);
+            r["type"] == "TransientFailure" && r["response"]["content"].to_string().contains(because)
+        });
+        until(LATER, "its end", || {
+            let order = json!({"queue_names": [line.queue()], "reason": "go"});
+            http::json(a.http(), "POST", FLUSH, &order);
+            (a.metric("message_count") == 0.0).then_some(())
+        });
+    };
+
+    // It was taken back, and nobody heard that; then the order to bounce it is withdrawn.
+    handed(&a, "taken@x.test", 1);
+    line.set(Fault::Answer(DROP));
+    let order = json!({"queue_names": [line.queue()], "reason": "no", "duration": "1h"});
+    let id = http::json(a.http(), "POST", BOUNCE, &order)["id"].clone();
+    a.process.await_stderr("it cannot end", LATER, |l| l.contains("cannot end while").then_some(()));
+    until(SOON, "it is forgotten", || (http::get(b.http(), ARRIVALS).1 == "[]").then_some(()));
+    let body = json!({"id": id}).to_string();
+    assert_eq!(http::send(a.http(), "DELETE", BOUNCE, "application/json", &body).0, 200);
+    for node in [&mut a, &mut b] {
+        node.process.kill();
+    }
+    (a, b) = (one.launch.start(), other.launch.start());
+    b.await_recovered(LATER);
+    a.await_recovered(LATER);
+    again(&a, "(Dropped)");
+    assert_eq!(recipients(&sink, 1), ["taken@x.test"]);
+
+    // It does not read.
+    handed(&a, "damaged@x.test", 3);
+    let arrivals: Value = serde_json::from_str(&http::get(b.http(), ARRIVALS).1).expect("JSON");
+    damage(&scratch.join("other/data/msg"), arrivals[0]["id"].as_str().expect("an id"));
+    again(&a, "(Dropped)");
+    assert_eq!(recipients(&sink, 2), ["damaged@x.test", "taken@x.test"]);
+    assert_eq!(http::get(b.http(), ARRIVALS).1, "[]");
+
+    // Its disk is lost.
+    handed(&a, "lost@x.test", 5);
+    b.process.kill();
+    std::fs::remove_dir_all(scratch.join("other")).expect("its directory");
+    b = other.launch.start();
+    b.await_recovered(LATER);
+    again(&a, "(Unknown)");
+    assert_eq!(recipients(&sink, 3), ["damaged@x.test", "lost@x.test", "taken@x.test"]);
+
+    // It is gone for good.
+    handed(&a, "gone@x.test", 7);
+    let cancel = json!({"queue_name": line.queue(), "reason": "it is gone", "node_is_gone": true});
+    assert_eq!(http::json(a.http(), "POST", CANCEL, &cancel)["messages"], 1);
+    assert_eq!(recipients(&sink, 4), ["damaged@x.test", "gone@x.test", "lost@x.test", "taken@x.test"]);
+    assert_eq!(http::get(b.http(), ARRIVALS).1.matches("origin").count(), 1, "nobody releases it");
+    a.stop();
+    b.stop();
+    assert_eq!(recipients(&sink, 4).len(), 4, "once each");
+}
+
 /// Such mail cannot end before the other node answers; all else that ends or fails does not wait for that.
 #[test]
 fn what_cannot_end_now_holds_up_nobody() {
@@ -509,7 +595,7 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
         })
     };
     let about = |b: &Kumod, path: &str, kept: &Value| {
-        http::json(b.http(), "POST", path, &json!({"origin": kept["origin"], "node": kept["node"]}))["done"].clone()
+        http::json(b.http(), "POST", path, &json!({"origin": kept["origin"], "node": kept["node"]}))["state"].clone()
     };
     let first = inject(&b, &parcel(ORIGINAL));
     assert!(first["origin"].as_str().is_some_and(|origin| origin.starts_with(ORIGIN)), "{first}");
@@ -522,8 +608,12 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     assert_eq!((&listed[0]["id"], &listed[0]["origin"], &listed[0]["size"]), expected);
     assert_eq!((b.metric("postrider_xfer_arrivals"), b.metric("message_count")), (1.0, 0.0));
 
-    let (yes, no) = (json!(true), json!(false));
-    assert_eq!([DROP, DROP, RELEASE].map(|path| about(&b, path, &first)), [yes.clone(), no.clone(), no.clone()]);
+    assert_eq!([DROP, DROP, RELEASE].map(|path| about(&b, path, &first)), ["dropped"; 3]);
+    b.process.kill();
+    b = other.launch.start();
+    b.await_recovered(LATER);
+    assert_eq!([RELEASE, DROP].map(|path| about(&b, path, &first)), ["dropped"; 2]);
+    assert_eq!(about(&b, RELEASE, &json!({"origin": "somebody's", "node": null})), "unknown");
     // Another content of the same message is another arrival.
     let changed = [&parcel(ORIGINAL)[..], b"More.\r\n"].concat();
     let (old, next) = (inject(&b, &parcel(ORIGINAL)), inject(&b, &changed));
@@ -533,8 +623,24 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
         let (status, text) = http::send(b.http(), "POST", path, "application/json", &elsewhere);
         assert!(status == 409 && text.contains("expected that to which"), "{status} {text}");
     }
-    assert_eq!([RELEASE, RELEASE, DROP].map(|path| about(&b, path, &next)), [yes, no.clone(), no]);
+    assert_eq!([RELEASE, RELEASE, DROP].map(|path| about(&b, path, &next)), ["released"; 3]);
     assert_eq!(recipients(&sink, 1), ["r@x.test"]);
+    // That is known until its sender says that it is not needed; then it would be a new one.
+    until(SOON, "its end", || (b.metric("message_count") == 0.0).then_some(()));
+    b.process.kill();
+    b = other.launch.start();
+    b.await_recovered(LATER);
+    assert_eq!((inject(&b, &changed), about(&b, DROP, &next)), (next.clone(), json!("released")));
+    let origins = json!({"origins": [next["origin"], old["origin"], "somebody's"]});
+    assert_eq!(http::json(b.http(), "POST", FORGET, &origins), json!({}));
+    for _ in 0..2 {
+        assert_eq!(about(&b, DROP, &next), "unknown");
+        b.stop();
+        b = other.launch.start();
+        b.await_recovered(LATER);
+    }
+    assert_eq!(about(&b, RELEASE, &old), "released", "it waited for its sender yet");
+    assert_eq!(recipients(&sink, 2), ["r@x.test", "r@x.test"]);
     let delivered = other.logs(&scratch).await_type("Delivery", 1, LATER);
     assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&next["id"], &json!(7)));
 
@@ -547,7 +653,7 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
         assert!(status == 400 && text.contains(expected), "{status} {text}");
     }
     b.stop();
-    assert_eq!(recipients(&sink, 1).len(), 1);
+    assert_eq!(recipients(&sink, 2).len(), 2);
 }
 
 /// Mail that goes over while nodes are killed, at a time.

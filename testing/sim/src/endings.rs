@@ -5,6 +5,7 @@ use crate::event::ServerEvent;
 use crate::load::NotLoaded;
 use crate::world::World;
 use queue::{Action, Change, Ending, EndingKind, Order, Queued, Rebinding};
+use std::collections::BTreeSet;
 
 impl World {
     /// Carries out `Effect::Settle`.
@@ -78,8 +79,8 @@ impl World {
     }
 
     /// The first queue, by name, that is none of those.
-    fn queue_but(&self, names: &[String]) -> Option<String> {
+    fn queue_but(&self, names: &BTreeSet<String>) -> Option<String> {
         let queue = &self.process.as_ref()?.queue;
-        queue.scheduled_counts().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).min()
+        queue.scheduled_counts().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name.as_str())).min()
     }
 }

@@ -110,7 +110,7 @@ impl World {
         let (queues, ready) = names(&process.queue);
         let mut criteria = Criteria::default();
         if !queues.is_empty() && self.dice.chance(800) {
-            criteria.queue_names = vec![self.dice.pick(&queues).clone()];
+            criteria.queue_names = [self.dice.pick(&queues).clone()].into();
         }
         match self.dice.below(6) {
             0 if !ready.is_empty() => Action::SuspendReady(self.dice.pick(&ready).clone()),
@@ -121,7 +121,7 @@ impl World {
                 let to = queues.first().cloned().unwrap_or_else(|| "d0.test".to_owned());
                 let is_end_of_transfer = !criteria.queue_names.is_empty() && self.dice.chance(500);
                 let change = match is_end_of_transfer {
-                    true => Change::CancelXfer,
+                    true => Change::CancelXfer { node_is_gone: false },
                     false => Change::Set([("queue".to_owned(), to)].into()),
                 };
                 Action::Rebind(Rebinding { criteria, change, always_flush: false })

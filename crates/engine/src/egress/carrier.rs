@@ -132,10 +132,11 @@ impl Carrier {
     }
 
     /// Ends the session.
-    pub async fn close(self) {
+    pub async fn close(self, engine: &Engine) {
         match self {
             Carrier::Courier(courier) => courier.close().await,
-            Carrier::Maildir(_) | Carrier::Xfer(_) | Carrier::Generator(_) | Carrier::Deferred(_) => {}
+            Carrier::Xfer(node) => node.close(engine).await,
+            Carrier::Maildir(_) | Carrier::Generator(_) | Carrier::Deferred(_) => {}
         }
     }
 }

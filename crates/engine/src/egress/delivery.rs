@@ -20,7 +20,7 @@ use crate::watching::{Secret, Seen, Side, TEXT_MAX};
 use ::clock::Instant;
 use bytes::Buf;
 use config::EgressPath;
-use message::{Envelope, Message, TlsDemand};
+use message::{Envelope, Message, TlsDemand, header_needs_utf8};
 use net::Stream;
 use policy::Event;
 use queue::{Bearing, ConnKey, Opening, Outcome, QueueKey, QueueName, Queued, Take, Verdict};
@@ -272,6 +272,7 @@ impl Delivery {
         let message = &queued.message;
         let Some(resident) = message.resident.as_deref() else { return };
         let (head, body) = (resident.head.clone(), resident.body.clone());
+        let is_head_ascii = head.is_ascii();
         self.taken += 1;
         let ticket = self.taken as u64;
         let job = Job {
@@ -280,9 +281,9 @@ impl Delivery {
             recipients: message.pending().map(|r| resident.envelope.recipients[usize::from(r)].clone()).collect(),
             dsn: dsn_of(message, &resident.envelope),
             requiretls: resident.envelope.tls == TlsDemand::Required,
-            needs_8bit: !(head.is_ascii() && body.is_ascii()),
+            needs_8bit: !(is_head_ascii && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
-            needs_smtputf8: false,
+            needs_smtputf8: !is_head_ascii && header_needs_utf8(&resident.meta, &head),
             head,
             body,
         };

@@ -82,7 +82,7 @@ impl Round {
             }
         }
         self.enter(DispatcherPhase::Closing);
-        let closing = tokio::time::timeout(CLOSE_MAX, self.carrier.close());
+        let closing = tokio::time::timeout(CLOSE_MAX, self.carrier.close(&self.engine));
         let grace = self.path.system_shutdown_timeout.map(config::Duration::get);
         tokio::select! {
             closed = closing => if closed.is_err() {

@@ -3,7 +3,8 @@
 //! In: the message in hand. The other node keeps it durably (`inject`); then the spool here has it as handed over, under its
 //! id there; then the other node is told to deliver it (`release`), and only then this node forgets it. Each step may be repeated
 //! after a crash on either side, a lost answer or a stop, and has the answer of the first time: so one copy is delivered, whatever
-//! happens. From the second step on a message may end here only when the other node has forgotten it.
+//! happens. From the second step on a message may end here only when the other node has forgotten it; when that says
+//! that it does not have it (its disk was lost, or the message there), it is this node's again.
 
 use crate::egress::carrier::{Answers, Carried, Lent};
 use crate::egress::connection::InHand;
@@ -11,10 +12,10 @@ use crate::engine::Engine;
 use crate::rebind::Before;
 use crate::settle::{AttemptFacts, Handover};
 use bytes::Bytes;
-use message::{Draft, MessageId, Parcel};
+use message::{Draft, MessageId, Meta, Parcel};
 use net::http_client::{HttpAnswer, HttpClient};
 use queue::settle::all_pending;
-use queue::xfer::{self, Kept, hand_over, handed_over};
+use queue::xfer::{self, ArrivalState, Kept, hand_over, handed_over, take_back};
 use queue::{OrderId, Queued, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -48,8 +49,16 @@ impl XferCarrier {
         }
     }
 
+    /// Ends the session. What is forgotten here may be forgotten there.
+    pub async fn close(mut self, engine: &Engine) {
+        self.tell_partings(engine).await;
+    }
+
     /// The message's id there.
     async fn transfer(&mut self, engine: &Engine, in_hand: &InHand, draft: Draft) -> Result<String, String> {
+        if engine.partings.count(&self.target) >= PARTINGS_ENOUGH {
+            self.tell_partings(engine).await;
+        }
         let local = draft.id;
         let kept = match handed_over(&draft.meta) {
             Some(kept) => {
@@ -59,13 +68,46 @@ impl XferCarrier {
             }
             None => {
                 let kept = self.inject(engine, draft).await?;
-                note(engine, in_hand, local, &kept).await?;
+                note(engine, in_hand, local, |meta| hand_over(meta, &kept)).await?;
                 kept
             }
         };
+        match self.ask_state(RELEASE, &kept).await? {
+            ArrivalState::Released => Ok(kept.id),
+            state @ (ArrivalState::Dropped | ArrivalState::Unknown) => {
+                note(engine, in_hand, local, take_back).await?;
+                Err(format!("node {} does not have {} any more ({state:?}): it is sent again", kept.node, kept.id))
+            }
+        }
+    }
+
+    /// What became of a message there, now or before.
+    async fn ask_state(&mut self, path: &str, kept: &Kept) -> Result<ArrivalState, String> {
         let body = json!({"origin": kept.origin, "node": kept.node}).to_string();
-        self.ask(RELEASE, "application/json", body.into()).await?;
-        Ok(kept.id)
+        let answer = self.ask(path, "application/json", body.into()).await?;
+        // A node of a version before this says only whether there was anything to do.
+        let of_before = answer["done"].as_bool().map(|done| match path == DROP && done {
+            true => ArrivalState::Dropped,
+            false => ArrivalState::Released,
+        });
+        let state = answer.get("state").and_then(|state| ArrivalState::deserialize(state).ok());
+        state.or(of_before).ok_or_else(|| format!("{path} answered {answer}"))
+    }
+
+    /// Tells of which messages this node will not ask again, once it has durably forgotten them. Another time, if it cannot.
+    async fn tell_partings(&mut self, engine: &Engine) {
+        let target = self.target.clone();
+        while let Some(telling) = engine.partings.tell(&target) {
+            let told = async {
+                engine.spool.flush().await.map_err(|error| error.to_string())?;
+                let body = json!({"origins": telling.origins()}).to_string();
+                self.ask(FORGET, "application/json", body.into()).await
+            };
+            match told.await {
+                Ok(_) => telling.done(),
+                Err(error) => return tracing::debug!("{target}: {error}"),
+            }
+        }
     }
 
     async fn inject(&mut self, engine: &Engine, mut draft: Draft) -> Result<Kept, String> {
@@ -104,8 +146,8 @@ impl Engine {
             return Some(queued);
         };
         match tokio::time::timeout(RECALL_MAX, recall(self, &kept, target)).await {
-            Ok(Ok(true)) => Some(queued),
-            Ok(Ok(false)) => {
+            Ok(Ok(ArrivalState::Dropped | ArrivalState::Unknown)) => Some(queued),
+            Ok(Ok(ArrivalState::Released)) => {
                 let reply = transferred(&kept.id);
                 let outcomes = all_pending(&queued.message, Verdict::Delivered, &reply);
                 let facts = AttemptFacts {
@@ -131,26 +173,29 @@ impl Engine {
     }
 }
 
-/// Has another node forget a message; false when that has it for good.
-async fn recall(engine: &Engine, kept: &Kept, target: &str) -> Result<bool, String> {
+/// Has another node forget a message; what became of it there.
+async fn recall(engine: &Engine, kept: &Kept, target: &str) -> Result<ArrivalState, String> {
     let mut carrier = XferCarrier::open(engine, target).await.map_err(|reply| reply.text)?;
-    let body = json!({"origin": kept.origin, "node": kept.node}).to_string();
-    let answer = carrier.ask(DROP, "application/json", body.into()).await?;
-    answer["done"].as_bool().ok_or_else(|| format!("{DROP} answered {answer}"))
+    carrier.ask_state(DROP, kept).await
 }
 
 fn transferred(id: &str) -> Reply {
     Reply { code: 250, enhanced: None, text: format!("new id is {id}") }
 }
 
-/// Notes on disk, then in memory, that another node has the message in hand. When this is dropped half-way the disk may know and memory
-/// not; then the first step is repeated and gives the same id.
-async fn note(engine: &Engine, in_hand: &InHand, local: MessageId, kept: &Kept) -> Result<(), String> {
+/// Notes on disk, then in memory, where the message in hand is. When this is dropped half-way the disk may know and memory not; then
+/// the step before is repeated, with the same answer.
+async fn note(
+    engine: &Engine,
+    in_hand: &InHand,
+    local: MessageId,
+    change: impl FnOnce(&mut Meta),
+) -> Result<(), String> {
     let gone = || "the message is not in hand any more".to_owned();
     let mut message = in_hand.copy_of(local).ok_or_else(gone)?;
     let before = Before::of(&message).ok_or_else(gone)?;
     if let Some(resident) = &mut message.resident {
-        hand_over(&mut resident.meta, kept);
+        change(&mut resident.meta);
     }
     engine.write_anew(&mut message, &before).await.map_err(|error| error.to_string())?;
     match in_hand.replace(message) {
@@ -162,6 +207,9 @@ async fn note(engine: &Engine, in_hand: &InHand, local: MessageId, kept: &Kept) 
 const INJECT: &str = "/api/xfer/inject/v1";
 const RELEASE: &str = "/api/xfer/release/v1";
 const DROP: &str = "/api/xfer/drop/v1";
+const FORGET: &str = "/api/xfer/forget/v1";
+/// So many messages are told of while there is mail; all the others when a session ends.
+const PARTINGS_ENOUGH: usize = 64;
 /// How long another node may take to forget a message.
 const RECALL_MAX: Duration = Duration::from_secs(10);
 /// How much of a refusal a record shows.

@@ -16,7 +16,7 @@ use crate::watching::{Seen, Side};
 use ::clock::Instant;
 use bytes::Bytes;
 use config::BatchHandling;
-use message::{Draft, Envelope, Message, MessageId, Sealed};
+use message::{Draft, Envelope, Message, MessageId, Sealed, note_header_utf8};
 use policy::{ConnMeta, Disconnect, Event, PolicyError};
 use queue::schedule::Belonging;
 use queue::{NULL_QUEUE, QueueName, Why, schedule};
@@ -41,6 +41,8 @@ pub(crate) struct Arrival<'a> {
     pub hop: Hop<'a>,
     pub envelope: Envelope,
     pub content: Body,
+    /// The client said SMTPUTF8.
+    pub is_utf8: bool,
     /// Somebody was let in only because the domain logs reports.
     pub for_reports_only: bool,
     /// Nothing is committed after this moment.
@@ -161,6 +163,10 @@ impl Engine {
         let now = self.clock.wall();
         let (envelope, meta) = (arrival.envelope.clone(), arrival.conn.snapshot());
         let mut whole = Draft::new(self.next_id(), envelope, meta, arrival.content.clone(), now);
+        if arrival.is_utf8 {
+            let head = whole.head();
+            note_header_utf8(&mut whole.meta, &head);
+        }
         if self.interest.has(Event::Data) {
             let answer = self.policy.smtp_server_data(whole, arrival.conn.clone()).await;
             whole = answer.map_err(|e| self.refuse(arrival.profile, &e))?;

@@ -457,6 +457,7 @@ impl Driver {
             },
             envelope: transaction.envelope,
             content: Body::known(transaction.content.into(), transaction.lines, transaction.is_ascii),
+            is_utf8: transaction.mail_params.smtputf8,
             for_reports_only: std::mem::take(&mut self.for_reports_only),
             deadline: transaction.processing_deadline,
             known: OnceLock::new(),

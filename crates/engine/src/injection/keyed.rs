@@ -206,9 +206,12 @@ impl Engine {
         gone.into_iter().for_each(|id| self.spool.mark(Mark::Removed { id }));
     }
 
-    /// Forgets what is over, until the end.
+    /// Forgets what is over, until the end: answers, and what became of arrivals.
     pub(crate) async fn forget_records(&self) {
         while self.stop.unless_requested(tokio::time::sleep(FORGET_INTERVAL)).await.is_some() {
+            while !self.forget_old_fates() {
+                tokio::task::yield_now().await;
+            }
             loop {
                 let gone = self.keys.expired(self.clock.wall());
                 if gone.is_empty() {

@@ -6,10 +6,11 @@ use crate::engine::Engine;
 use crate::pressure::Room;
 use crate::recovery::RecoveryState;
 use crate::selection::Subject;
-use crate::xfer::arrivals::{Arrival, Found};
+use crate::xfer::arrivals::{Absent, Arrival, Found};
 use bytes::Bytes;
-use message::{Draft, Message, MessageId, Parcel, ParcelError, Place, Resident, Sealed, Settled};
+use message::{Draft, Message, Parcel, ParcelError, Place, Resident, Sealed, Settled};
 use policy::{AuthInfo, PolicyError};
+use queue::fate::ArrivalFate;
 use queue::schedule::{label_for, read_label};
 use queue::xfer::{self, Kept, bring_back, set_arrived, set_arriving, take_reason};
 use queue::{NULL_QUEUE, QueueName};
@@ -28,9 +29,6 @@ pub enum XferError {
     /// It was asked what another node was to be asked.
     #[error("this is node {0}: expected that to which the message was sent")]
     OtherNode(String),
-    /// What was kept does not read any more.
-    #[error("message {0} is set aside: {1}")]
-    Lost(MessageId, SpoolError),
     /// What was sent.
     #[error("{0}")]
     Parcel(#[from] ParcelError),
@@ -59,15 +57,6 @@ pub struct OtherNode {
     pub auth: AuthInfo,
 }
 
-/// What became of a request about an arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
-    /// It is done now.
-    Done,
-    /// There was nothing to do: it was done before, or there never was such a message.
-    Before,
-}
-
 impl Engine {
     /// Room in memory for a message of another node; asked for before it is read.
     ///
@@ -92,21 +81,33 @@ impl Engine {
         self.to_its_end(keeping).await
     }
 
-    /// The other node has let a message go: it is delivered from here. It says to which node it speaks, where it knows.
+    /// The other node has let a message go: it is delivered from here. It says to which node it speaks, where it knows. What became of
+    /// the message, now or before; `None` when nothing is known of it.
     ///
     /// # Errors
     /// [`XferError::OtherNode`], [`XferError::Later`], [`XferError::Spool`]: it is kept as before.
-    pub async fn release_arrival(&self, origin: String, node: Option<&str>) -> Result<Came, XferError> {
+    pub async fn release_arrival(&self, origin: String, node: Option<&str>) -> Result<Option<ArrivalFate>, XferError> {
         self.is_meant(node)?;
         let engine = self.clone();
         self.to_its_end(async move { engine.release(&origin).await }).await
     }
 
-    /// The other node keeps a message to itself: it is forgotten here.
+    /// The other node has forgotten these and will not ask again: what became of them need not be known any more.
+    ///
+    /// # Errors
+    /// [`XferError::Later`].
+    pub fn forget_arrivals(&self, origins: &[String]) -> Result<(), XferError> {
+        self.knows_arrivals()?;
+        self.forget_fates(origins);
+        Ok(())
+    }
+
+    /// The other node keeps a message to itself: it is forgotten here. What became of it, as with
+    /// [`release_arrival`](Self::release_arrival).
     ///
     /// # Errors
     /// [`XferError::OtherNode`], [`XferError::Later`], [`XferError::Spool`]: it may be kept as before.
-    pub async fn drop_arrival(&self, origin: String, node: Option<&str>) -> Result<Came, XferError> {
+    pub async fn drop_arrival(&self, origin: String, node: Option<&str>) -> Result<Option<ArrivalFate>, XferError> {
         self.is_meant(node)?;
         let engine = self.clone();
         self.to_its_end(async move { engine.remove(&origin).await }).await
@@ -117,19 +118,19 @@ impl Engine {
         self.arrivals.list()
     }
 
-    async fn remove(&self, origin: &str) -> Result<Came, XferError> {
+    async fn remove(&self, origin: &str) -> Result<Option<ArrivalFate>, XferError> {
         self.knows_arrivals()?;
         let (message, hand) = match self.arrivals.take(origin) {
             Ok(taken) => taken,
-            Err(true) => return Err(in_work(origin)),
-            Err(false) => return Ok(Came::Before),
+            Err(absent) => return answered(origin, absent),
         };
         tracing::info!("arrival {origin} is dropped ({})", message.id);
+        self.note_fate(origin, ArrivalFate::Dropped).await?;
         self.spool.mark(Mark::Removed { id: message.id });
         // Whoever asks again after a failure is not told that it was done before.
         self.spool.flush().await?;
         hand.leave(None);
-        Ok(Came::Done)
+        Ok(Some(ArrivalFate::Dropped))
     }
 
     async fn keep(&self, octets: Bytes, from: OtherNode) -> Result<Kept, XferError> {
@@ -144,11 +145,14 @@ impl Engine {
         let id = match self.arrivals.begin(&origin) {
             Found::Message(id) => id,
             Found::InWork => return Err(in_work(&origin)),
-            Found::Full => return Err(XferError::Later("too many messages wait for their senders".to_owned())),
+            Found::Full => return Err(XferError::Later(FULL.to_owned())),
             Found::Nothing(hand) => {
                 let message = self.store(parcel, &origin, from).await?;
-                let id = message.id;
-                hand.leave(message.place.is_some().then_some(message));
+                let (id, is_here) = (message.id, message.place.is_some());
+                if !is_here {
+                    self.note_fate(&origin, ArrivalFate::Released(id)).await?;
+                }
+                hand.leave(is_here.then_some(message));
                 id
             }
         };
@@ -190,49 +194,49 @@ impl Engine {
         Ok(message)
     }
 
-    async fn release(&self, origin: &str) -> Result<Came, XferError> {
+    async fn release(&self, origin: &str) -> Result<Option<ArrivalFate>, XferError> {
         self.knows_arrivals()?;
         let (message, hand) = match self.arrivals.take(origin) {
             Ok(taken) => taken,
-            Err(true) => return Err(in_work(origin)),
-            Err(false) => return Ok(Came::Before),
+            Err(absent) => return answered(origin, absent),
         };
-        let id = message.id;
-        match self.let_in(message).await {
-            Ok(()) => {
-                hand.leave(None);
-                Ok(Came::Done)
+        let (id, place) = (message.id, message.place.unwrap_or(NOWHERE));
+        let room = self.pressure.room_to_load(u64::from(message.size)).await;
+        let fate = match self.spool.load(id, place).await {
+            Ok(resident) => self.let_in(origin, message, resident).await?,
+            Err(error @ (SpoolError::NoSuchMessage { .. } | SpoolError::Damaged { .. })) => {
+                self.note_fate(origin, ArrivalFate::Dropped).await?;
+                tracing::error!("arrival {origin} ({id}) does not read, its sender has it again: {error}");
+                if matches!(error, SpoolError::Damaged { .. }) {
+                    self.spool.set_aside(id);
+                    self.metrics.spool_set_aside.inc();
+                }
+                ArrivalFate::Dropped
             }
-            // It stays known: that there is no such arrival would mean to its sender that it was let in before.
-            Err(XferError::Spool(error @ SpoolError::NoSuchMessage { .. })) => Err(XferError::Lost(id, error)),
-            Err(XferError::Spool(error @ SpoolError::Damaged { .. })) => {
-                tracing::error!("arrival {origin} ({id}) does not read and is set aside: {error}");
-                self.spool.set_aside(id);
-                self.metrics.spool_set_aside.inc();
-                Err(XferError::Lost(id, error))
-            }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error.into()),
+        };
+        drop(room);
+        hand.leave(None);
+        Ok(Some(fate))
     }
 
     /// Writes a message anew that has arrived, and puts it into its queue.
-    async fn let_in(&self, mut message: Message) -> Result<(), XferError> {
-        let place = message.place.unwrap_or(NOWHERE);
-        let room = self.pressure.room_to_load(u64::from(message.size)).await;
-        let Resident { envelope, mut meta, head, body } = self.spool.load(message.id, place).await?;
+    async fn let_in(&self, origin: &str, mut message: Message, resident: Resident) -> Result<ArrivalFate, XferError> {
+        let Resident { envelope, mut meta, head, body } = resident;
         message.attempts = set_arrived(&mut meta);
         let label = label_for(&envelope, &meta).map_err(|e| XferError::Queue(e.to_string()))?;
+        let fate = ArrivalFate::Released(message.id);
+        self.note_fate(origin, fate).await?;
         let resident = Resident { envelope, meta, head, body };
         let Resident { envelope, meta, head, body } = resident.clone();
         let sealed = Sealed { id: message.id, envelope, meta, head, body, due: message.due };
         let rewrite = Rewrite { sealed, attempts: message.attempts, settled: Settled::default() };
         message.place = Some(self.spool.rewrite(rewrite).await?);
         message.resident = Some(Box::new(resident));
-        drop(room);
         let belonging = read_label(&label);
         self.log_arrival(&message, belonging.queue);
         self.with_queue(|q, now| q.admit_to(now, belonging, message));
-        Ok(())
+        Ok(fate)
     }
 
     fn log_arrival(&self, message: &Message, queue: &str) {
@@ -280,9 +284,19 @@ fn no_answer() -> XferError {
     XferError::Later("policy did not answer".to_owned())
 }
 
+/// What is said of an arrival that is not here.
+fn answered(origin: &str, absent: Absent) -> Result<Option<ArrivalFate>, XferError> {
+    match absent {
+        Absent::InWork => Err(in_work(origin)),
+        Absent::Gone(fate) => Ok(Some(fate)),
+        Absent::Unknown => Ok(None),
+    }
+}
+
 fn in_work(origin: &str) -> XferError {
     XferError::Later(format!("{origin} is being worked on"))
 }
 
+const FULL: &str = "too many messages wait for their senders, or were settled a short time ago";
 /// No place: the spool looks the message up by its id.
 const NOWHERE: Place = Place { segment: 0, offset: 0, index: 0 };

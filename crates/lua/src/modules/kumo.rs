@@ -195,7 +195,7 @@ const FUNCTIONS: &[Function] = &[
              local read = kumo.serde.toml_parse(text) assert(read.retry_interval == '10m' and text:find('max_age.*retry_interval')) \
              assert(not pcall(kumo.format_queue_config_toml, kumo.make_egress_path {}))"
         ),
-        |lua, value: Value| format_toml::<QueueConfig>(lua, &value, "kumo.make_queue_config")
+        |_, value: Value| format_toml::<QueueConfig>(&value, "kumo.make_queue_config")
     ),
     function!(
         "kumo",
@@ -206,7 +206,7 @@ const FUNCTIONS: &[Function] = &[
             "local text = kumo.format_egress_path_config_toml(kumo.make_egress_path { connection_limit = 7 }) \
              assert(kumo.serde.toml_parse(text).connection_limit == 7)"
         ),
-        |lua, value: Value| format_toml::<EgressPath>(lua, &value, "kumo.make_egress_path")
+        |_, value: Value| format_toml::<EgressPath>(&value, "kumo.make_egress_path")
     ),
     function!(
         "kumo",
@@ -325,12 +325,12 @@ fn note_contradictions<T: Contradictions>(lua: &Lua, function: &str, options: &V
 }
 
 /// An object made by `made_by` as TOML.
-fn format_toml<T: 'static>(lua: &Lua, value: &Value, made_by: &str) -> mlua::Result<String>
+fn format_toml<T: 'static>(value: &Value, made_by: &str) -> mlua::Result<String>
 where
     ConfigObject<T>: mlua::UserData,
 {
     match value.as_userdata().is_some_and(|data| data.is::<ConfigObject<T>>()) {
-        true => serde::toml_of(lua, value),
+        true => serde::toml_of(value),
         false => Err(mlua::Error::runtime(format!("a {}: expected the result of {made_by}", value.type_name()))),
     }
 }

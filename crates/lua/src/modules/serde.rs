@@ -46,11 +46,11 @@ const FUNCTIONS: &[Function] = &[
         "kumo.serde",
         "json_encode",
         "(value) -> string",
-        "A value as JSON in one line. Tables with the keys 1 to n are lists.",
+        "A value as JSON in one line. Tables with the keys 1 to n are lists; other numbers as keys are names.",
         Example(
             "assert(kumo.serde.json_encode { a = { 1, true } } == '{\"a\":[1,true]}' and kumo.serde.json_encode {} == '{}')"
         ),
-        |lua, value: Value| Ok(convert::to_json(lua, &value)?.to_string())
+        |_, value: Value| Ok(convert::to_text_json(&value)?.to_string())
     ),
     function!(
         "kumo.serde",
@@ -58,7 +58,7 @@ const FUNCTIONS: &[Function] = &[
         "(value) -> string",
         "A value as JSON in lines, members in the order of their names.",
         Example("assert(kumo.serde.json_encode_pretty { b = 1, a = 2 } == '{\\n  \"a\": 2,\\n  \"b\": 1\\n}')"),
-        |lua, value: Value| serde_json::to_string_pretty(&convert::to_json(lua, &value)?)
+        |_, value: Value| serde_json::to_string_pretty(&convert::to_text_json(&value)?)
             .map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
     function!(
@@ -89,7 +89,7 @@ const FUNCTIONS: &[Function] = &[
         "(table) -> string",
         "A table as TOML.",
         Example("assert(kumo.serde.toml_parse(kumo.serde.toml_encode { a = { b = 'x' } }).a.b == 'x')"),
-        |lua, value: Value| toml::to_string(&written(lua, &value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
+        |_, value: Value| toml::to_string(&written(&value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
     function!(
         "kumo.serde",
@@ -97,8 +97,7 @@ const FUNCTIONS: &[Function] = &[
         "(table) -> string",
         "A table as TOML, lists an item a line.",
         Example("assert(kumo.serde.toml_encode_pretty { a = { 1, 2 } } == 'a = [\\n    1,\\n    2,\\n]\\n')"),
-        |lua, value: Value| toml::to_string_pretty(&written(lua, &value)?)
-            .map_err(|e| mlua::Error::runtime(e.to_string()))
+        |_, value: Value| toml::to_string_pretty(&written(&value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
     function!(
         "kumo.serde",
@@ -106,7 +105,7 @@ const FUNCTIONS: &[Function] = &[
         "(table) -> string",
         "A table as TOML, names in order, a list in one line.",
         Example("assert(kumo.serde.toml_encode_pretty_compact { b = 2, a = { 1, 2 } } == 'a = [1, 2]\\nb = 2\\n')"),
-        |lua, value: Value| toml_of(lua, &value)
+        |_, value: Value| toml_of(&value)
     ),
     function!(
         waits
@@ -136,7 +135,7 @@ const FUNCTIONS: &[Function] = &[
         "(value) -> string",
         "A value as YAML.",
         Example("assert(kumo.serde.yaml_encode { a = { 1 } } == 'a:\\n- 1\\n')"),
-        |lua, value: Value| serde_yaml_ng::to_string(&convert::to_json(lua, &value)?)
+        |_, value: Value| serde_yaml_ng::to_string(&convert::to_text_json(&value)?)
             .map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
 ];
@@ -186,12 +185,12 @@ fn plain(value: toml::Value) -> Result<Json, String> {
 }
 
 /// A table or a configuration object as TOML, names in order.
-pub(super) fn toml_of(lua: &Lua, value: &Value) -> mlua::Result<String> {
-    toml::to_string(&written(lua, value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
+pub(super) fn toml_of(value: &Value) -> mlua::Result<String> {
+    toml::to_string(&written(value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
 }
 
 /// TOML has no null: what is nil is left out.
-fn written(lua: &Lua, value: &Value) -> mlua::Result<toml::Table> {
-    let json = convert::to_json(lua, value)?;
+fn written(value: &Value) -> mlua::Result<toml::Table> {
+    let json = convert::to_text_json(value)?;
     toml::Table::try_from(json).map_err(|e| mlua::Error::runtime(e.to_string()))
 }
