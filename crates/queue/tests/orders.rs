@@ -309,8 +309,8 @@ fn held_messages_stand_aside_until_they_are_released() {
     let mut rig = rig(2);
     let waiting = wait(&mut rig, "x.test", 1, 2);
     let due = rig.admit("x.test", 6);
-    let ids = vec![due[0], due[5], *waiting.first().expect("two")];
-    let some = Criteria { messages: ids.iter().copied().collect(), ..Criteria::default() };
+    let ids = [due[0], due[5], *waiting.first().expect("two")];
+    let some = Criteria { messages: ids.into(), ..Criteria::default() };
     give(&mut rig, 1, Action::Hold(some), 1_000_000_000);
     rig.pass(Duration::ZERO);
     let held = |rig: &Rig| -> BTreeSet<MessageId> {
