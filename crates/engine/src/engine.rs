@@ -215,7 +215,6 @@ impl Engine {
         let recorders = Recorders::open(&parts.startup)?;
         let events = EventStreams::new(parts.metrics.clone(), parts.connectors.clone());
         let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
-        let accounts = accounts(&parts.startup)?;
         let clock = Clock::start();
         let interest = parts.policy.interest();
         say_unclaimed(&open_hooks(&recorders.hooks, interest, &parts.settings.spool_dir));
@@ -224,7 +223,7 @@ impl Engine {
         parts.metrics.spool_recovering.set(1);
         Ok(Engine(Arc::new(Shared {
             interest: Interests::new(interest),
-            gate: Gate::new(parts.policy.clone(), accounts),
+            gate: Gate::new(parts.policy.clone(), accounts(&parts.startup)?),
             policy: parts.policy,
             spool: parts.spool,
             mx: parts.mx,
