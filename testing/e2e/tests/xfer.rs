@@ -24,6 +24,7 @@ const INJECT: &str = "/api/xfer/inject/v1";
 const RELEASE: &str = "/api/xfer/release/v1";
 const DROP: &str = "/api/xfer/drop/v1";
 const FORGET: &str = "/api/xfer/forget/v1";
+const OVERVIEW: &str = "/api/admin/overview/v1";
 const ARRIVALS: &str = "/api/xfer/arrivals/v1";
 const BOUNCE: &str = "/api/admin/bounce/v1";
 const FLUSH: &str = "/api/admin/flush/v1";
@@ -94,6 +95,12 @@ fn queued(node: &Kumod, name: &str) -> Vec<Value> {
     listed["messages"].as_array().cloned().unwrap_or_default()
 }
 
+/// What is in a node's spool, with notes about messages that were there.
+fn spooled(node: &Kumod) -> u64 {
+    let overview: Value = serde_json::from_str(&http::get(node.http(), OVERVIEW).1).expect("JSON");
+    overview["spool"]["messages"].as_u64().unwrap_or_else(|| panic!("a number: {overview}"))
+}
+
 fn recipients(sink: &Sink, count: usize) -> Vec<String> {
     let mut all: Vec<String> = sink.await_arrivals(count, LATER).into_iter().flat_map(|a| a.recipients).collect();
     all.sort();
@@ -137,6 +144,8 @@ fn an_order_sends_mail_to_another_node_which_delivers_it() {
         let text = format!("Rebound from shop@x.test to {}: we move", other.queue());
         assert_eq!((moved.len(), &moved[0]["response"]["content"]), (3, &json!(text)));
         assert_eq!(a.metric("total_messages_delivered{service=\"xfer\"}"), 3.0);
+        // Once the session ends, nobody will ask again, and nothing is kept of them.
+        until(LATER, "an empty spool", || (spooled(&b) == 0).then_some(()));
         a.stop();
         b.stop();
         assert_eq!(recipients(&sink, 3).len(), 3, "once each");
