@@ -33,7 +33,7 @@ REFUSED = {
     "/subscribe_suspension_v1": r"header did not include",
 }
 # Members of bodies that are lists.
-LISTS = {"queue_names", "messages", "recipients", "attachments", "include_meta_names"}
+LISTS = {"queue_names", "messages", "recipients", "attachments", "include_meta_names", "origins"}
 
 
 @schemathesis.check
