@@ -16,6 +16,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tower::{Service, ServiceExt as _};
 
 /// Serves all clients of a socket until it is `over`; returns when the last one has the answer to what he asked by then. `head_max` is
@@ -55,13 +56,18 @@ where
     http.timer(TokioTimer::new()).header_read_timeout(head_max);
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(answers)).with_upgrades();
     let mut served = pin!(served);
+    // Who has just come is not told to go before he could ask.
+    let makes_room = async {
+        sleep(TIME_OF_NEWCOMERS).await;
+        crowded.changed().await
+    };
     let early = tokio::select! {
         // What has come by then is read.
         biased;
         ended = &mut served => Some(ended),
         // The sender is there as long as anybody is waited for.
         _ = over.changed() => None,
-        Ok(()) = crowded.changed() => None,
+        Ok(()) = makes_room => None,
     };
     let ended = match early {
         Some(ended) => ended,
@@ -76,6 +82,8 @@ where
     }
 }
 
+/// How long a client has his place for himself at least, however many wait.
+const TIME_OF_NEWCOMERS: Duration = Duration::from_secs(5);
 /// The usual time for a head. Most clients give up a connection sooner that they keep and do not use, `kumo.http` after 90 s.
 pub(crate) const HEAD_MAX: Duration = Duration::from_secs(120);
 
@@ -89,7 +97,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::oneshot;
     use tokio::task::JoinHandle;
-    use tokio::time::{Instant, sleep, timeout};
+    use tokio::time::{Instant, timeout};
 
     type Asked = Arc<watch::Sender<Vec<String>>>;
 
@@ -160,7 +168,11 @@ mod tests {
         let mut said = Vec::new();
         first.read_to_end(&mut said).await.expect("reads");
         assert!(said.ends_with(b"hello"));
+        // One who waits, and another behind him: who has come to his place has time to ask, also when he is slow.
         let mut third = TcpStream::connect(address).await.expect("connects");
+        let _fourth = TcpStream::connect(address).await.expect("connects");
+        second.read_to_end(&mut said).await.expect("reads");
+        sleep(SLOW * 2).await;
         timeout(LATER, ask(&mut third, "/third")).await.expect("his turn");
     }
 

@@ -1,9 +1,10 @@
 //! The connections of an HTTP listener, in clear or under TLS.
 //!
 //! Handshakes run beside each other, so that a client that says nothing holds up nobody; each has its time, and there are only so
-//! many at once: then new connections wait to be accepted. So it is with places for clients, which leave descriptors for mail; while
-//! somebody waits for one, those who ask nothing just then are let go. Once told to stop, nobody is accepted, and connections end only when those
-//! who were have had the time to ask; under TLS that is little, or none for who is in the middle of a handshake.
+//! many at once: then new connections wait to be accepted. So it is with places for clients, which leave descriptors for mail;
+//! while somebody waits for one, those who ask nothing just then are let go. Once told to stop, nobody is accepted, and connections
+//! end only when those who were have had the time to ask; under TLS that is little, or none for who is in the middle of a
+//! handshake.
 
 use crate::current::Current;
 use crate::placed::Placed;
@@ -57,6 +58,8 @@ struct Places {
     count: usize,
     /// When it was last said that there is none.
     said: Option<Instant>,
+    /// When clients were last told.
+    told: Option<Instant>,
     /// Told that there is none: who asks nothing just then makes room.
     crowded: watch::Sender<()>,
 }
@@ -163,7 +166,7 @@ impl Socket {
 
 impl Places {
     fn of(count: usize) -> Places {
-        Places { all: Arc::new(Semaphore::new(count)), count, said: None, crowded: watch::channel(()).0 }
+        Places { all: Arc::new(Semaphore::new(count)), count, said: None, told: None, crowded: watch::channel(()).0 }
     }
 
     /// One of them, as soon as there is one.
@@ -176,7 +179,11 @@ impl Places {
             tracing::warn!("http listener: {} clients are connected, as many as may be: others wait", self.count);
         }
         loop {
-            self.crowded.send_replace(());
+            // Not sooner, however often this begins anew.
+            if self.told.is_none_or(|told| told.elapsed() >= CROWDED_EVERY) {
+                self.told = Some(Instant::now());
+                self.crowded.send_replace(());
+            }
             if let Ok(place) = tokio::time::timeout(CROWDED_EVERY, self.all.clone().acquire_owned()).await {
                 // It is never closed.
                 return place.ok();
