@@ -693,13 +693,15 @@ impl Standing {
 
     /// It awaits those that are in hand.
     fn awaits(&self) -> bool {
-        matches!(&self.order.action, Action::Rebind(Rebinding { change: Change::CancelXfer { .. }, .. }))
+        ends_transfer(&self.order).is_some()
     }
 
     /// True when it ends a transfer that a later order ends too, of more messages perhaps.
     fn is_said_again_by(&self, later: &Order) -> bool {
-        let Action::Rebind(Rebinding { change: Change::CancelXfer { .. }, .. }) = &later.action else { return false };
-        self.awaits() && self.order.criteria() == later.criteria()
+        let (Some(takes_all), Some(takes_all_later)) = (ends_transfer(&self.order), ends_transfer(later)) else {
+            return false;
+        };
+        takes_all_later >= takes_all && self.order.criteria() == later.criteria()
     }
 
     /// True when it ends a transfer that a later order begins anew.
@@ -718,6 +720,14 @@ impl Standing {
         let is_known = self.queues.len() < COUNTED_QUEUES_MAX || self.queues.contains_key(&queue);
         let name = if is_known { queue } else { "".into() };
         *self.queues.entry(name).or_default() += 1;
+    }
+}
+
+/// Whether an order ends a transfer, and then whether also of what another node was handed.
+fn ends_transfer(order: &Order) -> Option<bool> {
+    match &order.action {
+        Action::Rebind(Rebinding { change: Change::CancelXfer { node_is_gone }, .. }) => Some(*node_is_gone),
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use clock::Duration;
 use message::{Message, MessageId};
-use queue::{Action, Change, ConnKey, Criteria, OrderId, QueueKey, Queued, Rebinding};
+use queue::{Action, Change, ConnKey, Criteria, Ending, OrderId, QueueKey, Queued, Rebinding};
 use std::collections::BTreeSet;
 use support::ordered::{ROOMY, give, move_all, of_domain, rig, state, wait};
 use support::{PLACE, Rig, config, failure, path, route};
@@ -17,10 +17,11 @@ fn transfer(change: Change, criteria: Criteria) -> Action {
 }
 
 fn cancel() -> Action {
-    transfer(
-        Change::CancelXfer { node_is_gone: false },
-        Criteria { queue_names: [AWAY.into()].into(), ..Criteria::default() },
-    )
+    cancel_also_of(false)
+}
+
+fn cancel_also_of(node_is_gone: bool) -> Action {
+    transfer(Change::CancelXfer { node_is_gone }, Criteria { queue_names: [AWAY.into()].into(), ..Criteria::default() })
 }
 
 /// With a queue for another node, over one connection.
@@ -93,6 +94,24 @@ fn the_same_end_of_a_transfer_again_takes_the_place_of_the_first() {
     rig.core.retry(rig.now, queued, Duration::from_secs(10));
     rig.pass(Duration::ZERO);
     assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
+}
+
+#[test]
+fn who_was_handed_over_is_awaited_though_a_later_end_is_not_about_him() {
+    let (mut rig, _, queued, _) = taken_back();
+    move_all(&mut rig);
+    give(&mut rig, 2, cancel_also_of(true), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!(state(&rig).order.id, OrderId([2; 16]), "more than the first");
+    give(&mut rig, 3, cancel(), 0);
+    rig.pass(Duration::ZERO);
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    let orders = rig.endings().into_iter().map(|(_, ending)| match ending {
+        Ending::Rebound(order) => order.id,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(orders.collect::<Vec<_>>(), [OrderId([2; 16])]);
 }
 
 #[test]

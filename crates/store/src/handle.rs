@@ -136,6 +136,16 @@ impl SpoolHandle {
         }
     }
 
+    /// The same of a message that nobody needs any more: it is none, even if it can be read another time.
+    pub fn give_up(&self, id: MessageId) {
+        self.set_aside(id);
+        match &self.shared.engine {
+            // What holds it holds others too, and is kept with it.
+            Engine::Log(_) => self.mark(Mark::Removed { id }),
+            Engine::Files(_) => {}
+        }
+    }
+
     /// Returns once all marks so far are durable.
     ///
     /// # Errors

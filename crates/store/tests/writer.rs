@@ -284,6 +284,20 @@ async fn a_message_that_cannot_be_written_anew_stays_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_given_up_is_no_message_any_more_though_it_reads() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    spool.append(vec![vec![sealed(1, 10)], vec![sealed(2, 10)]]).await.expect("durable");
+    spool.give_up(id(1));
+    spool.set_aside(id(2));
+    until("what reads after all is kept elsewhere", || spool.stats().log.live_messages == 1).await;
+    until("the rest is set aside", || spool.stats().log.set_aside == 1).await;
+    spool.close().await.expect("ends well");
+    let (_, recovery) = start(&disk, options());
+    assert_eq!(recovery.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [id(2)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_queued_is_bounded() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, Options { queued_octets_max: 100 << 10, ..options() });

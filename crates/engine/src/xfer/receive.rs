@@ -208,7 +208,7 @@ impl Engine {
                 self.note_fate(origin, ArrivalFate::Dropped).await?;
                 tracing::error!("arrival {origin} ({id}) does not read, its sender has it again: {error}");
                 if matches!(error, SpoolError::Damaged { .. }) {
-                    self.spool.set_aside(id);
+                    self.spool.give_up(id);
                     self.metrics.spool_set_aside.inc();
                 }
                 ArrivalFate::Dropped
