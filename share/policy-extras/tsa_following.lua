@@ -17,31 +17,15 @@ local KINDS = {
 -- The older kind of subscription.
 KINDS.ReadyQ, KINDS.SchedQ = KINDS.ReadyQSuspension, KINDS.SchedQSuspension
 
--- True when an order in force is about the same mail for at least as long: another rule's, a daemon's, or an operator's.
-local function is_in_force(orders, request, expires)
-  for _, order in ipairs(orders.list()) do
-    local is_same = (order.routing_domain or order.messages or order.queue_names) == nil
-    for _, field in ipairs { 'name', 'domain', 'tenant', 'campaign' } do
-      is_same = is_same and order[field] == request[field]
-    end
-    if is_same and kumo.time.parse_rfc3339(order.expires) >= expires then
-      return true
-    end
-  end
-  return false
-end
-
--- Gives the order that an effect asks for.
+-- Gives the order that an effect asks for. One about the same mail that lasts as long stays: another rule's, a daemon's, or an operator's.
 local function carry_out(kind, effect)
-  local orders = kumo.api.admin[kind.orders]
-  local expires = kumo.time.parse_rfc3339(effect.expires)
-  local request = { reason = effect.reason, expires = effect.expires, survives_restart = false }
+  local request = { reason = effect.reason, expires = effect.expires, survives_restart = false, replaces = 'shorter' }
   for field, from in pairs(kind.fields) do
     request[field] = effect[from]
   end
   -- An order whose time is over would still be carried out for what waits.
-  if expires > kumo.time.now() and not is_in_force(orders, request, expires) then
-    orders[kind.give](request)
+  if kumo.time.parse_rfc3339(effect.expires) > kumo.time.now() then
+    kumo.api.admin[kind.orders][kind.give](request)
   end
 end
 

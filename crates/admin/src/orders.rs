@@ -66,7 +66,8 @@ pub(crate) struct Lasting {
     /// What it does to messages is not logged.
     #[serde(default)]
     suppress_logging: bool,
-    /// Only in the place of the order of this id, or of `none`: 409 when another one of these criteria is in force, or none is.
+    /// Only in the place of the order of this id, or of `none`: 409 when another one of these criteria is in force, or none is. With
+    /// `shorter` one that lasts as long stays, and its id is the answer.
     #[serde(default)]
     replaces: Replaces,
 }
@@ -128,7 +129,8 @@ pub(crate) struct ReadyRequest {
     /// It is in force after a restart too.
     #[serde(default = "yes")]
     survives_restart: bool,
-    /// Only in the place of the order of this id, or of `none`: 409 when another one of that name is in force, or none is.
+    /// Only in the place of the order of this id, or of `none`: 409 when another one of that name is in force, or none is. With
+    /// `shorter` one that lasts as long stays, and its id is the answer.
     #[serde(default)]
     replaces: Replaces,
 }
@@ -414,7 +416,7 @@ fn is_xfer(action: &Action) -> bool {
 /// Takes back an order of a kind. One of another kind is not there: who may take suspensions back may do no more.
 async fn withdraw(engine: Engine, Withdrawal { id }: Withdrawal, is_it: impl Fn(&Action) -> bool) -> Ended {
     let order = OrderId(*id.as_bytes());
-    let is_there = engine.orders().iter().any(|state| state.order.id == order && is_it(&state.order.action));
+    let is_there = engine.order_of(order).is_some_and(|order| is_it(&order.action));
     match is_there && engine.withdraw_order(order).await?.is_some() {
         true => Ok(format!("removed {id}\n")),
         false => Err(Failed::not_found(format!("no such entry: {id}"))),

@@ -37,6 +37,8 @@ pub enum InsteadOf {
     Nothing,
     /// This one is to be in force still.
     Order(OrderId),
+    /// What is in force and ends sooner; one that lasts as long stays, and is the answer.
+    Shorter,
 }
 
 /// An order that was given.
@@ -63,7 +65,9 @@ pub enum Lasts {
 #[derive(Debug, Error)]
 pub enum OrderError {
     /// There are enough.
-    #[error("{ORDERS_MAX} orders are in force already: withdraw some first")]
+    #[error(
+        "{ORDERS_MAX} orders about messages, or {SUSPENSIONS_MAX} suspensions, are in force already: withdraw some first"
+    )]
     TooMany,
     /// What is in force is not what the order was to take the place of: somebody was faster.
     #[error("{}", changed(.found.as_deref()))]
@@ -108,31 +112,41 @@ impl Engine {
         };
         let NewOrder { action, reason, suppress_logging, survives_restart, instead_of, .. } = new;
         let order = Order { id, action, reason, given: now.wall, expires, suppress_logging, survives_restart };
-        let mut orders: Vec<Arc<Order>> = self.standing_orders();
-        let replaced = orders.extract_if(.., |other| other.action == order.action).last();
+        let (same, counts) = self.with_queue(|queue, _| {
+            (queue.same_orders(&order.action).cloned().collect::<Vec<_>>(), queue.order_counts())
+        });
         // One that is over has nothing to come back to.
-        let replaced = replaced.filter(|other| now.wall < other.expires);
+        let replaced = same.first().filter(|other| now.wall < other.expires).cloned();
         if !instead_of.is_met(replaced.as_deref().map(|other| other.id)) {
             return Err(OrderError::Changed { found: replaced });
         }
-        if orders.len() >= ORDERS_MAX {
+        if let Some(stays) =
+            replaced.as_deref().filter(|other| instead_of == InsteadOf::Shorter && other.expires >= expires)
+        {
+            let messages = self.with_queue(|queue, _| queue.concerned_by(&stays.action));
+            return Ok(GivenOrder { id: stays.id, messages, replaced: None });
+        }
+        if same.is_empty() && is_full(&order.action, counts) {
             return Err(OrderError::TooMany);
         }
-        orders.push(Arc::new(order.clone()));
-        write(&file, &orders)?;
+        if survives_restart || same.iter().any(|other| other.survives_restart) {
+            let mut kept = self.surviving_orders();
+            kept.retain(|other| other.action != order.action);
+            kept.extend(survives_restart.then(|| Arc::new(order.clone())));
+            write(&file, &kept)?;
+        }
         let messages = self.with_queue(|queue, now| queue.order(now, order));
         Ok(GivenOrder { id, messages, replaced })
     }
 
     fn take_order_back(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
         let file = self.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut orders = self.standing_orders();
-        let before = orders.len();
-        orders.retain(|order| order.id != id);
-        if orders.len() == before {
-            return Ok(None);
+        let Some(order) = self.order_of(id) else { return Ok(None) };
+        if order.survives_restart {
+            let mut kept = self.surviving_orders();
+            kept.retain(|order| order.id != id);
+            write(&file, &kept)?;
         }
-        write(&file, &orders)?;
         Ok(self.with_queue(|queue, now| queue.withdraw(now, id)))
     }
 
@@ -152,7 +166,7 @@ impl Engine {
         self.sessions.spawn(async move {
             let written = to_its_end(move || {
                 let file = engine.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(write(&file, &engine.standing_orders())?)
+                Ok(write(&file, &engine.surviving_orders())?)
             });
             if let Err(error) = written.await {
                 // They end once more after the next start.
@@ -161,15 +175,20 @@ impl Engine {
         });
     }
 
-    fn standing_orders(&self) -> Vec<Arc<Order>> {
-        self.orders().into_iter().map(|state| state.order).collect()
+    /// The order of that id, if it is in force.
+    pub fn order_of(&self, id: OrderId) -> Option<Arc<Order>> {
+        self.with_queue(|queue, _| queue.order_of(id).cloned())
+    }
+
+    fn surviving_orders(&self) -> Vec<Arc<Order>> {
+        self.with_queue(|queue, _| queue.surviving_orders())
     }
 }
 
 impl InsteadOf {
     fn is_met(self, found: Option<OrderId>) -> bool {
         match self {
-            InsteadOf::Any => true,
+            InsteadOf::Any | InsteadOf::Shorter => true,
             InsteadOf::Nothing => found.is_none(),
             InsteadOf::Order(id) => found == Some(id),
         }
@@ -183,9 +202,17 @@ fn changed(found: Option<&Order>) -> String {
     }
 }
 
+/// Whether there are enough of the kind of this one already.
+fn is_full(action: &Action, (about_messages, of_queues): (usize, usize)) -> bool {
+    match action {
+        Action::Suspend(_) | Action::SuspendReady(_) => of_queues >= SUSPENSIONS_MAX,
+        _ => about_messages >= ORDERS_MAX,
+    }
+}
+
 fn write(file: &OrdersFile, orders: &[Arc<Order>]) -> std::io::Result<()> {
-    let kept: Vec<&Order> = orders.iter().map(|order| &**order).filter(|order| order.survives_restart).collect();
-    file.write(&kept)
+    let orders: Vec<&Order> = orders.iter().map(|order| &**order).collect();
+    file.write(&orders)
 }
 
 /// Runs a change on a thread that may block, to its end whether or not the caller waits for it: disk and memory must
@@ -196,8 +223,10 @@ async fn to_its_end<T: Send + 'static>(
     tokio::task::spawn_blocking(change).await.unwrap_or(Err(OrderError::Stopping))
 }
 
-/// Orders in force at the same time.
+/// Orders about messages that are in force at the same time.
 const ORDERS_MAX: usize = 1024;
+/// Suspensions: a daemon may give one for each site of each source.
+const SUSPENSIONS_MAX: usize = 65_536;
 
 #[cfg(test)]
 mod tests {
@@ -209,6 +238,7 @@ mod tests {
         for (instead_of, found, is_met) in [
             (InsteadOf::Any, None, true),
             (InsteadOf::Any, Some(one), true),
+            (InsteadOf::Shorter, Some(one), true),
             (InsteadOf::Nothing, None, true),
             (InsteadOf::Nothing, Some(one), false),
             (InsteadOf::Order(one), Some(one), true),

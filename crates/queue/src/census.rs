@@ -120,6 +120,13 @@ impl QueueCore {
         self.by_name.get(name).copied().unwrap_or_default().into_iter().flatten()
     }
 
+    /// Ready queues of that name: destinations that must not be mixed share one.
+    pub(crate) fn ready_named(&self, name: &str) -> impl Iterator<Item = ReadyKey> {
+        let first: (Arc<str>, Arc<str>) = (name.into(), "".into());
+        let name = first.0.clone();
+        self.ready_by_name.range(first..).take_while(move |((of, _), _)| *of == name).map(|(_, key)| *key)
+    }
+
     /// Name and number of messages of every scheduled queue; a name comes once for each demand about TLS.
     pub fn scheduled_counts(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
         self.scheduled.values().map(|q| (&q.name, q.len()))
@@ -173,7 +180,7 @@ impl QueueCore {
     /// How much there is of everything.
     pub fn footprint(&self) -> Footprint {
         Footprint {
-            scheduled_queues: self.scheduled.len().max(self.by_name.len()),
+            scheduled_queues: self.scheduled.len().max(self.by_name.len()).max(self.domains.len()),
             ready_queues: self.ready.len().max(self.ready_by_name.len()),
             waiters: self.ready.values().map(|r| r.waiters.len() + r.small_waiters.len()).sum(),
             idle: self.ready.values().map(|r| r.idle.len()).sum(),

@@ -10,6 +10,7 @@
 
 use crate::Why;
 use crate::asking::Asking;
+use crate::domains::Domains;
 use crate::effect::Effect;
 use crate::ending::{Endings, Failure};
 use crate::epoch::Epoch;
@@ -31,7 +32,7 @@ use config::{QueueConfig, RefreshStrategy};
 use hashbrown::HashMap;
 use message::{Message, TlsDemand};
 use smtp_wire::{EnhancedCode, Reply};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A scheduled queue's number; never reused.
@@ -119,9 +120,10 @@ pub struct QueueSettings {
 #[derive(Debug)]
 pub struct QueueCore {
     pub(crate) by_name: HashMap<Arc<str>, Namesakes>,
+    pub(crate) domains: Domains,
     pub(crate) scheduled: HashMap<QueueKey, Box<ScheduledQueue>>,
     /// By name and identity of the destination.
-    pub(crate) ready_by_name: HashMap<(Arc<str>, Arc<str>), ReadyKey>,
+    pub(crate) ready_by_name: BTreeMap<(Arc<str>, Arc<str>), ReadyKey>,
     pub(crate) ready: HashMap<ReadyKey, Box<ReadyQueue>>,
     /// Rates and leases that ready queues share by name.
     pub(crate) rates: SharedRates,
@@ -185,8 +187,9 @@ impl QueueCore {
     pub fn new(now: Instant, settings: QueueSettings) -> QueueCore {
         QueueCore {
             by_name: HashMap::new(),
+            domains: Domains::default(),
             scheduled: HashMap::new(),
-            ready_by_name: HashMap::new(),
+            ready_by_name: BTreeMap::new(),
             ready: HashMap::new(),
             rates: SharedRates::default(),
             leases: Leases::default(),
@@ -238,6 +241,7 @@ impl QueueCore {
             queue.config_epoch = epoch;
         }
         self.by_name.entry(queue.name.clone()).or_default()[tls as usize] = Some(key);
+        self.domains.insert(name, key);
         self.scheduled.insert(key, Box::new(queue));
         key
     }
@@ -607,12 +611,13 @@ impl QueueCore {
         self.rates.sweep(now);
         self.leases.sweep();
         self.sources.sweep(now);
-        let scheduled = &mut self.scheduled;
-        self.by_name.retain(|_, namesakes| {
+        let (scheduled, domains) = (&mut self.scheduled, &mut self.domains);
+        self.by_name.retain(|name, namesakes| {
             for place in namesakes.iter_mut() {
-                place.take_if(|key| {
+                let gone = place.take_if(|key| {
                     scheduled.get(key).is_some_and(|q| q.is_unused(now)) && scheduled.remove(key).is_some()
                 });
+                gone.into_iter().for_each(|key| domains.remove(name, key));
             }
             namesakes.iter().any(Option::is_some)
         });

@@ -75,26 +75,26 @@ impl QueueCore {
     /// The ready queue of that name. Of several (destinations that must not be mixed share a name) the one with the most
     /// messages and connections.
     pub fn ready_view(&self, now: Now, name: &str) -> Option<ReadyView> {
-        let namesakes = self.ready.iter().filter(|(_, ready)| &*ready.name == name).map(|(key, ready)| (key, &**ready));
-        let busiest = |(key, ready): &(&ReadyKey, &ReadyQueue)| {
-            (ready.messages.len() + ready.connections.len(), std::cmp::Reverse(**key))
+        let namesakes = self.ready_named(name).filter_map(|key| Some((key, &**self.ready.get(&key)?)));
+        let busiest = |(key, ready): &(ReadyKey, &ReadyQueue)| {
+            (ready.messages.len() + ready.connections.len(), std::cmp::Reverse(*key))
         };
         let (key, ready) = namesakes.max_by_key(busiest)?;
         Some(ReadyView {
-            key: *key,
+            key,
             leg: ready.leg.clone(),
             messages: ready.messages.len(),
-            connections: self.connections_of(*key, ready).collect(),
-            limits: self.limits(now, *key, ready),
+            connections: self.connections_of(key, ready).collect(),
+            limits: self.limits(now, key, ready),
             suspended: self.ready_suspension(now.wall, name).cloned(),
         })
     }
 
     /// Connections of all ready queues of that name; `None` when there is no such queue.
     pub fn connections_named(&self, name: &str) -> Option<Vec<ConnKey>> {
-        let mut namesakes = self.ready.iter().filter(|(_, ready)| &*ready.name == name).peekable();
+        let mut namesakes = self.ready_named(name).filter_map(|key| Some((key, self.ready.get(&key)?))).peekable();
         namesakes.peek()?;
-        Some(namesakes.flat_map(|(key, ready)| self.connections_of(*key, ready)).collect())
+        Some(namesakes.flat_map(|(key, ready)| self.connections_of(key, ready)).collect())
     }
 
     /// Name and limits of every ready queue that wants a connection and may not open it, by name.

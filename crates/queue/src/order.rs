@@ -102,13 +102,7 @@ impl Order {
 
     /// The scheduled queues it is about; `None` when it is about a ready queue.
     pub fn criteria(&self) -> Option<&Criteria> {
-        match &self.action {
-            Action::Suspend(criteria) | Action::Bounce(criteria) | Action::Hold(criteria) | Action::Flush(criteria) => {
-                Some(criteria)
-            }
-            Action::Rebind(rebinding) => Some(&rebinding.criteria),
-            Action::SuspendReady(_) => None,
-        }
+        self.action.criteria()
     }
 
     /// True when it is carried out on the messages that are there although it has expired.
@@ -119,6 +113,19 @@ impl Order {
     /// True when messages leave their queues for its sake.
     pub fn takes_messages(&self) -> bool {
         matches!(self.action, Action::Bounce(_) | Action::Hold(_) | Action::Rebind(_))
+    }
+}
+
+impl Action {
+    /// The scheduled queues it is done to; `None` when it is done to a ready queue.
+    pub fn criteria(&self) -> Option<&Criteria> {
+        match self {
+            Action::Suspend(criteria) | Action::Bounce(criteria) | Action::Hold(criteria) | Action::Flush(criteria) => {
+                Some(criteria)
+            }
+            Action::Rebind(rebinding) => Some(&rebinding.criteria),
+            Action::SuspendReady(_) => None,
+        }
     }
 }
 

@@ -1,38 +1,40 @@
 //! The orders in force, and their carrying out: a little at each tick, whatever they are about.
 //!
-//! Giving an order marks the queues it names, and takes no longer for a million messages than for none. From then on
-//! whoever meets a message asks its queue. A walk over ready queues, due and waiting messages, some thousand at a visit,
-//! finds those that nobody would meet: it bounces, flushes, and sends home what is ready in a suspended queue. What an
+//! Giving an order marks the queues it names ([`crate::marks`]), and takes no longer for a million messages than for none. From then
+//! on whoever meets a message asks its queue, and a walk finds those that nobody would meet ([`crate::walk`]). What an
 //! order ends waits in the order's own list until a settler takes it, and goes back when the order is withdrawn before that.
 
 use crate::census::Place;
-use crate::core::{QueueCore, QueueKey, Queued, ReadyKey};
+use crate::core::{QueueCore, QueueKey, Queued};
 use crate::effect::Effect;
 use crate::ending::Ending;
 use crate::messages::{List, SlotNumber};
-use crate::order::{Action, Change, Order, OrderId, Rebinding};
+use crate::order::{Action, Change, Criteria, Order, OrderId, Rebinding};
 use crate::refused::Refused;
 use crate::schedule::Belonging;
-use crate::scheduled::{Awaited, Fate};
+use crate::scheduled::Fate;
+use crate::suspensions::Suspensions;
+use crate::walk::Walk;
 use crate::xfer;
 use clock::{Duration, Instant, Now, WallTime};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use message::Message;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// All orders in force.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     standing: Vec<Standing>,
-    walk: Option<Walk>,
+    /// Those that hold queues back.
+    pub(crate) suspensions: Suspensions,
+    pub(crate) walk: Walk,
     /// What a withdrawn bounce had not ended yet, on its way home.
     returning: List,
     earlier: Earlier,
     /// When to look for orders that have expired.
     look_at: Option<Instant>,
     /// One of them awaits messages.
-    awaits: bool,
+    pub(crate) awaits: bool,
     /// The one behind the last that gave a message to be settled: they take turns.
     turn: usize,
 }
@@ -63,6 +65,8 @@ struct Standing {
     refused: Refused,
     /// How far a rebinding is.
     stage: Stage,
+    /// The walk that meets all that was there when it was given.
+    walk: u64,
     /// Messages that settlers have.
     in_hand: usize,
 }
@@ -77,16 +81,6 @@ enum Stage {
     Awaiting,
     /// It has all, and they may leave; nobody else is taken.
     Complete,
-}
-
-/// How far the walk is.
-#[derive(Debug)]
-enum Walk {
-    Ready(VecDeque<ReadyKey>),
-    /// Queues, and how many of their due messages were not looked at yet.
-    Due(VecDeque<(QueueKey, usize)>),
-    /// The step over waiting messages that is next.
-    Waiting(usize),
 }
 
 /// An order in force, for operators.
@@ -107,51 +101,95 @@ pub struct OrderState {
 impl QueueCore {
     /// Takes an order on; how many messages it is about now. An order of the same action and criteria gives way.
     pub fn order(&mut self, now: Now, order: Order) -> usize {
+        self.end_orders(now);
         self.end_awaiting_for(now, &order);
-        let same =
-            self.orders.standing.iter().position(|s| s.stage == Stage::Gathering && s.order.action == order.action);
-        let is_walked = order.criteria().is_some();
         let order = Arc::new(order);
-        match same {
-            Some(at) => self.orders.standing[at].order = order.clone(),
-            None => self.orders.standing.push(Standing::new(order.clone())),
-        }
+        let count = match order.action {
+            Action::Suspend(_) | Action::SuspendReady(_) => self.suspend(now, order),
+            _ => self.order_about_messages(order),
+        };
         self.watch_orders(now);
-        self.mark_queues();
-        if is_walked {
-            self.walk_again();
-        }
-        self.suspend_ready(now);
-        match &order.action {
-            Action::SuspendReady(name) => {
-                self.ready.values().filter(|r| *r.name == **name).map(|r| r.messages.len()).sum()
+        count
+    }
+
+    fn order_about_messages(&mut self, order: Arc<Order>) -> usize {
+        let is_same = |s: &&mut Standing| s.stage == Stage::Gathering && s.order.action == order.action;
+        let walk = self.orders.walk.next();
+        let older = match self.orders.standing.iter_mut().find(is_same) {
+            Some(standing) => {
+                standing.walk = walk;
+                Some(std::mem::replace(&mut standing.order, order.clone()).id)
             }
-            _ => self.scheduled.values().filter(|q| q.is_under(order.id)).map(|q| q.len() + q.out).sum(),
-        }
+            None => {
+                self.orders.standing.push(Standing::new(order.clone(), walk));
+                None
+            }
+        };
+        let queues = self.mark(&order, older);
+        self.begin_walk();
+        self.count_of(&queues)
     }
 
     /// Takes an order back: what it has not carried out stays undone, and what waits to be settled goes home.
     pub fn withdraw(&mut self, now: Now, id: OrderId) -> Option<Arc<Order>> {
-        let at = self.orders.standing.iter().position(|s| s.order.id == id)?;
-        let standing = self.orders.standing.remove(at);
-        let Standing { order, mut taken, mut refused, .. } = standing;
-        self.messages.append(&mut self.orders.returning, &mut taken);
-        self.messages.append(&mut self.orders.returning, &mut refused.list);
-        self.orders_changed(now);
+        let order = match self.orders.suspensions.remove(id) {
+            Some(order) => order,
+            None => {
+                let at = self.orders.standing.iter().position(|s| s.order.id == id)?;
+                let Standing { order, mut taken, mut refused, .. } = self.orders.standing.remove(at);
+                self.messages.append(&mut self.orders.returning, &mut taken);
+                self.messages.append(&mut self.orders.returning, &mut refused.list);
+                order
+            }
+        };
+        self.mark_awaited();
+        self.lift(now, std::slice::from_ref(&order));
         Some(order)
+    }
+
+    /// The orders in force of the same action and criteria, the last first.
+    pub fn same_orders<'a>(&'a self, action: &'a Action) -> impl Iterator<Item = &'a Arc<Order>> {
+        let standing = self.orders.standing.iter().rev().map(|s| &s.order).filter(|order| order.action == *action);
+        self.orders.suspensions.same(action).into_iter().chain(standing)
+    }
+
+    /// The order of that id, if it is in force.
+    pub fn order_of(&self, id: OrderId) -> Option<&Arc<Order>> {
+        let standing = || self.orders.standing.iter().map(|s| &s.order).find(|order| order.id == id);
+        self.orders.suspensions.get(id).or_else(standing)
+    }
+
+    /// How many orders are in force that do something to messages, and how many that hold queues back.
+    pub fn order_counts(&self) -> (usize, usize) {
+        (self.orders.standing.len(), self.orders.suspensions.len())
+    }
+
+    /// Those that hold after a restart.
+    pub fn surviving_orders(&self) -> Vec<Arc<Order>> {
+        let standing = self.orders.standing.iter().map(|s| &s.order);
+        standing.chain(self.orders.suspensions.iter()).filter(|order| order.survives_restart).cloned().collect()
     }
 
     /// Every order in force and what it has done, in the order in which they were given.
     pub fn orders(&self) -> Vec<OrderState> {
-        let under_way = self.orders.walk.is_some() || self.orders.earlier != Earlier::Here;
-        let state = |standing: &Standing| OrderState {
+        let is_looked_for = |s: &Standing| s.walk > self.orders.walk.done() || self.orders.earlier != Earlier::Here;
+        let about_messages = self.orders.standing.iter().map(|standing| OrderState {
             order: standing.order.clone(),
             queues: standing.queues.iter().map(|(name, count)| (name.clone(), *count)).collect(),
             total: standing.total,
             pending: standing.pending(),
-            under_way: (under_way && standing.order.criteria().is_some()) || standing.stage == Stage::Awaiting,
-        };
-        self.orders.standing.iter().map(state).collect()
+            under_way: is_looked_for(standing) || standing.stage == Stage::Awaiting,
+        });
+        let of_queues = self.orders.suspensions.iter().map(|order| OrderState {
+            order: order.clone(),
+            queues: Vec::new(),
+            total: 0,
+            pending: 0,
+            under_way: false,
+        });
+        let mut all: Vec<OrderState> = about_messages.chain(of_queues).collect();
+        all.sort_by_key(|state| (state.order.given, state.order.id));
+        all
     }
 
     /// Messages of earlier runs begin to come, or all have come.
@@ -167,7 +205,9 @@ impl QueueCore {
     fn set_earlier(&mut self, earlier: Earlier) {
         self.orders.earlier = earlier;
         if earlier != Earlier::Coming && !self.orders.standing.is_empty() {
-            self.walk_again();
+            let walk = self.orders.walk.next();
+            self.orders.standing.iter_mut().for_each(|standing| standing.walk = walk);
+            self.begin_walk();
         }
     }
 
@@ -219,15 +259,13 @@ impl QueueCore {
         if self.orders.look_at.is_some_and(|at| at <= now.mono) {
             self.end_orders(now);
         }
-        self.orders.walk = match self.orders.walk.take() {
-            None => return,
-            Some(Walk::Ready(queues)) => self.walk_ready(now, queues),
-            Some(Walk::Due(queues)) => self.walk_due(now, queues),
-            Some(Walk::Waiting(step)) => self.walk_waiting(now, step),
-        };
-        if self.orders.walk.is_none() {
-            self.complete_rebindings(now);
-            self.end_orders(now);
+        if !self.walk(now) {
+            return;
+        }
+        self.complete_rebindings(now);
+        self.end_orders(now);
+        if self.orders.wanted_walk() > self.orders.walk.done() {
+            self.begin_walk();
         }
     }
 
@@ -237,8 +275,9 @@ impl QueueCore {
             return;
         }
         let standing = &self.orders.standing;
-        let gathering =
-            (0..standing.len()).filter(|at| standing[*at].rebinds() && standing[*at].stage == Stage::Gathering);
+        let done = self.orders.walk.done();
+        let has_met_all = |s: &Standing| s.rebinds() && s.stage == Stage::Gathering && s.walk <= done;
+        let gathering = (0..standing.len()).filter(|at| has_met_all(&standing[*at]));
         let awaits = |at: usize| {
             let is_undone = standing[at + 1..].iter().any(|other| standing[at].is_undone_by(&other.order));
             standing[at].awaits() && !is_undone && now.wall < standing[at].awaits_until()
@@ -247,10 +286,14 @@ impl QueueCore {
         if next.is_empty() {
             return;
         }
+        let mut orders = Vec::new();
         for (at, awaits) in next {
-            self.orders.standing[at].stage = if awaits { Stage::Awaiting } else { Stage::Complete };
+            let standing = &mut self.orders.standing[at];
+            standing.stage = if awaits { Stage::Awaiting } else { Stage::Complete };
+            orders.push(standing.order.clone());
         }
-        self.mark_queues();
+        self.unmark(&orders.iter().collect::<Vec<_>>());
+        self.mark_awaited();
         self.call_settlers();
     }
 
@@ -263,7 +306,7 @@ impl QueueCore {
         }
         let standing = self.orders.standing.iter_mut().filter(|s| over.contains(&s.order.id));
         standing.for_each(|standing| standing.stage = Stage::Complete);
-        self.mark_queues();
+        self.mark_awaited();
         self.end_orders(now);
     }
 
@@ -350,23 +393,25 @@ impl QueueCore {
 
     /// Ends orders that are over: expired, and carried out as far as they were about what was there.
     pub(crate) fn end_orders(&mut self, now: Now) {
-        let (is_walking, earlier) = (self.orders.walk.is_some(), self.orders.earlier);
+        let (done, earlier) = (self.orders.walk.done(), self.orders.earlier);
         let is_over = |s: &Standing| {
             let are_here = earlier == Earlier::Here || (earlier == Earlier::Missing && s.rebinds());
-            let is_done = ((!is_walking && are_here) || !s.order.is_about_messages()) && s.stage != Stage::Awaiting;
+            let is_done = ((s.walk <= done && are_here) || !s.order.is_about_messages()) && s.stage != Stage::Awaiting;
             let is_carried_out = (s.pending() == 0 && s.in_hand == 0) || !s.ends_messages();
             now.wall >= s.order.expires && is_done && is_carried_out
         };
-        let (over, standing): (Vec<Standing>, _) =
-            std::mem::take(&mut self.orders.standing).into_iter().partition(is_over);
-        self.orders.standing = standing;
+        let mut over = self.orders.suspensions.take_over(now.wall);
+        for mut standing in self.orders.standing.extract_if(.., |s| is_over(s)) {
+            self.messages.append(&mut self.orders.returning, &mut standing.taken);
+            self.messages.append(&mut self.orders.returning, &mut standing.refused.list);
+            over.push(standing.order);
+        }
         if !over.is_empty() {
-            for mut standing in over {
-                self.messages.append(&mut self.orders.returning, &mut standing.taken);
-                self.messages.append(&mut self.orders.returning, &mut standing.refused.list);
+            self.mark_awaited();
+            self.lift(now, &over);
+            if over.iter().any(|order| order.survives_restart) {
+                self.effects.push(Effect::OrdersEnded);
             }
-            self.orders_changed(now);
-            self.effects.push(Effect::OrdersEnded);
         }
         self.watch_orders(now);
     }
@@ -374,230 +419,21 @@ impl QueueCore {
     /// Notes when the next order expires.
     fn watch_orders(&mut self, now: Now) {
         let ends = |s: &Standing| if s.stage == Stage::Awaiting { s.awaits_until() } else { s.order.expires };
-        let next = self.orders.standing.iter().map(ends).filter(|at| *at > now.wall).min();
+        let standing = self.orders.standing.iter().map(ends);
+        let next = standing.chain(self.orders.suspensions.next_end()).filter(|at| *at > now.wall).min();
         self.orders.look_at = next.map(|next| now.mono_at(next).min(now.mono + SUSPENSION_LOOK));
     }
 
     /// When there is something to be carried out.
     pub(crate) fn orders_deadline(&self) -> Option<Instant> {
         let are_back = |s: &Standing| s.stage == Stage::Awaiting && self.are_back(s);
-        let at_once = self.orders.walk.is_some() || !self.orders.returning.is_empty();
+        let at_once = self.orders.walk.is_under_way() || !self.orders.returning.is_empty();
         let at_once = at_once || (self.orders.awaits && self.orders.standing.iter().any(are_back));
         if at_once {
             return Some(Instant::ZERO);
         }
         let again = self.orders.standing.iter().filter_map(|s| s.refused.again_at);
         again.chain(self.orders.look_at).min()
-    }
-
-    /// Gives a new queue the orders it is under.
-    pub(crate) fn orders_for(&self, name: &str) -> Box<[Arc<Order>]> {
-        let matches = |s: &&Standing| s.names(name);
-        self.orders.standing.iter().filter(matches).map(|s| s.order.clone()).collect()
-    }
-
-    /// Until when the ready queue of that name is suspended.
-    pub(crate) fn ready_suspended_until(&self, now: Now, name: &str) -> Instant {
-        self.ready_suspension(now.wall, name).map_or(Instant::ZERO, |order| now.mono_at(order.expires))
-    }
-
-    /// The order that suspends the ready queue of that name.
-    pub(crate) fn ready_suspension(&self, now: WallTime, name: &str) -> Option<&Arc<Order>> {
-        let is_it = |s: &&Standing| matches!(&s.order.action, Action::SuspendReady(n) if n == name);
-        self.orders.standing.iter().find(is_it).map(|s| &s.order).filter(|order| order.expires > now)
-    }
-
-    /// Orders were taken back or ended: whoever waited for that goes on.
-    fn orders_changed(&mut self, now: Now) {
-        self.mark_queues();
-        self.suspend_ready(now);
-        let mut freed: Vec<QueueKey> =
-            self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(key, _)| *key).collect();
-        freed.sort_unstable();
-        freed.into_iter().for_each(|key| self.go_on_later(key));
-    }
-
-    /// Marks ready queues: what is suspended now sends its messages back, what is free again goes on.
-    fn suspend_ready(&mut self, now: Now) {
-        for (key, is_new) in self.mark_ready(now) {
-            if is_new {
-                self.resting.push_back(key);
-            } else {
-                self.serve(now, key);
-                self.call_waiters(now, key);
-            }
-        }
-    }
-
-    /// Tells every scheduled queue which orders it is under.
-    fn mark_queues(&mut self) {
-        let standing = &self.orders.standing;
-        self.orders.awaits = standing.iter().any(|s| s.stage == Stage::Awaiting);
-        for queue in self.scheduled.values_mut() {
-            let matches = |s: &&Standing| s.names(&queue.name);
-            queue.orders = standing.iter().filter(matches).map(|s| s.order.clone()).collect();
-            let awaiting = standing.iter().find(|s| s.stage == Stage::Awaiting && s.matches(&queue.name));
-            let is_known = |awaited: &Awaited| awaiting.is_some_and(|s| s.order.id == awaited.order.id);
-            if !queue.awaited.as_deref().is_some_and(is_known) {
-                let awaited = |s: &Standing| Box::new(Awaited { order: s.order.clone(), sent_since: HashSet::new() });
-                queue.awaited = awaiting.map(awaited);
-            }
-        }
-    }
-
-    /// Tells every ready queue whether it is suspended; those for which that changed, and whether they are now.
-    fn mark_ready(&mut self, now: Now) -> Vec<(ReadyKey, bool)> {
-        let mut changed = Vec::new();
-        let names: Vec<(ReadyKey, Arc<str>)> = self.ready.iter().map(|(key, r)| (*key, r.name.clone())).collect();
-        for (key, name) in names {
-            let until = self.ready_suspended_until(now, &name);
-            let Some(ready) = self.ready.get_mut(&key) else { continue };
-            // It may be over by itself already; it is over for those who wait when they are told.
-            let was = std::mem::replace(&mut ready.suspended_until, until);
-            if (was == Instant::ZERO) != (until == Instant::ZERO) {
-                changed.push((key, was == Instant::ZERO));
-            }
-        }
-        changed.sort_unstable();
-        changed
-    }
-
-    fn walk_again(&mut self) {
-        let mut ready: Vec<ReadyKey> = self.ready.keys().copied().collect();
-        // In order of age: equal runs must do equal things.
-        ready.sort_unstable();
-        self.orders.walk = Some(Walk::Ready(ready.into()));
-    }
-
-    /// One ready queue: messages that must not be there leave it.
-    fn walk_ready(&mut self, now: Now, mut queues: VecDeque<ReadyKey>) -> Option<Walk> {
-        let Some(key) = queues.pop_front() else {
-            let mut due: Vec<(QueueKey, usize)> = self
-                .scheduled
-                .iter()
-                .filter(|(_, q)| q.gives_messages())
-                .map(|(key, q)| (*key, q.due.plain_len()))
-                .collect();
-            due.sort_unstable();
-            due.iter().for_each(|(key, _)| self.walk_urgent(now, *key));
-            return Some(Walk::Due(due.into()));
-        };
-        let mut gone = List::default();
-        let scheduled = &self.scheduled;
-        let leaves = |queue: QueueKey, message: &Message| {
-            let fate = scheduled.get(&queue).map(|q| q.fate(message, now));
-            matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended))
-        };
-        if let Some(ready) = self.ready.get_mut(&key) {
-            let is_asked = |queue: QueueKey| scheduled.get(&queue).is_some_and(|q| !q.orders.is_empty());
-            ready.messages.move_those(&mut self.messages, &mut gone, is_asked, leaves);
-        }
-        if !gone.is_empty() {
-            while let Some(slot) = self.messages.pop_front(&mut gone) {
-                self.leave_ready(now, slot);
-            }
-            self.call_waiters(now, key);
-        }
-        Some(Walk::Ready(queues))
-    }
-
-    /// A message that must not be in a ready queue leaves it: it ends, or is due again in its scheduled queue.
-    pub(crate) fn leave_ready(&mut self, now: Now, slot: SlotNumber) {
-        let Some(key) = self.messages.queue_of(slot) else { return };
-        let fate = self.fate(slot, now);
-        match fate {
-            Fate::Ordered(id) => self.take_by_order(key, slot, id),
-            Fate::Expired => {
-                self.messages.push_back(&mut self.endings.expired, slot);
-                self.call_settlers();
-            }
-            Fate::Suspended | Fate::Goes => {
-                let Some(queue) = self.scheduled.get_mut(&key) else { return };
-                queue.out = queue.out.saturating_sub(1);
-                queue.push_due(&mut self.messages, slot);
-            }
-        }
-    }
-
-    /// Due messages with a deadline: they keep their places, and are few as a rule.
-    fn walk_urgent(&mut self, now: Now, key: QueueKey) {
-        let Some(queue) = self.scheduled.get_mut(&key) else { return };
-        for slot in self.messages.pop_urgent(&mut queue.due) {
-            let fate = self.fate(slot, now);
-            let Some(queue) = self.scheduled.get_mut(&key) else { return };
-            match fate {
-                Fate::Ordered(id) => {
-                    queue.out += 1;
-                    self.take_by_order(key, slot, id);
-                }
-                _ => queue.push_due(&mut self.messages, slot),
-            }
-        }
-    }
-
-    /// Due messages of a queue that is bounced, but for those with a deadline: the list goes round once, and those that end are left out.
-    fn walk_due(&mut self, now: Now, mut queues: VecDeque<(QueueKey, usize)>) -> Option<Walk> {
-        for _ in 0..DUE_PER_VISIT {
-            let Some((key, left)) = queues.front_mut() else { return Some(Walk::Waiting(0)) };
-            let key = *key;
-            let slot = match left.checked_sub(1) {
-                None => None,
-                Some(rest) => {
-                    *left = rest;
-                    let queue = self.scheduled.get_mut(&key);
-                    queue.and_then(|queue| self.messages.pop_plain(&mut queue.due))
-                }
-            };
-            let Some(slot) = slot else {
-                queues.pop_front();
-                continue;
-            };
-            let fate = self.fate(slot, now);
-            let Some(queue) = self.scheduled.get_mut(&key) else { continue };
-            match fate {
-                Fate::Ordered(id) => {
-                    queue.out += 1;
-                    self.take_by_order(key, slot, id);
-                }
-                _ => queue.push_due(&mut self.messages, slot),
-            }
-        }
-        Some(Walk::Due(queues))
-    }
-
-    /// Waiting messages, wherever they are: they end, or are due now.
-    fn walk_waiting(&mut self, now: Now, step: usize) -> Option<Walk> {
-        let scheduled = &self.scheduled;
-        let picks = |key: QueueKey, message: &Message| {
-            let queue = scheduled.get(&key).filter(|q| !q.orders.is_empty())?;
-            let taken = queue.taken_by(message, now.wall).map(|order| (order.id, true));
-            taken.or_else(|| queue.flushed_by(message, now.wall).map(|order| (order.id, false)))
-        };
-        let (picked, next) = self.messages.pick_waiting(step, WAITING_PER_VISIT, picks);
-        let mut flushed = Vec::new();
-        for (slot, key, (id, is_taken)) in picked {
-            let Some(queue) = self.scheduled.get_mut(&key) else { continue };
-            queue.waiting -= 1;
-            self.stale_timers += 1;
-            if is_taken {
-                queue.out += 1;
-                self.take_by_order(key, slot, id);
-                continue;
-            }
-            if let Some(message) = self.messages.get_mut(slot) {
-                message.due = now.wall;
-            }
-            queue.push_due(&mut self.messages, slot);
-            let name = queue.name.clone();
-            if let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) {
-                standing.count(name);
-            }
-            flushed.push(key);
-        }
-        flushed.sort_unstable();
-        flushed.dedup();
-        flushed.into_iter().for_each(|key| self.promote(now, key));
-        next.map(Walk::Waiting)
     }
 
     /// Messages that a withdrawn order had not ended yet wait where they waited before.
@@ -641,19 +477,47 @@ impl Orders {
 
     /// True while messages that were there before an order are still looked for.
     pub fn is_walking(&self) -> bool {
-        self.walk.is_some()
+        self.walk.is_under_way()
     }
 
     /// How many orders are in force.
     pub fn len(&self) -> usize {
-        self.standing.len()
+        self.standing.len() + self.suspensions.len()
+    }
+
+    /// Those about messages under which a new scheduled queue of that name is.
+    pub fn naming(&self, queue: &str) -> impl Iterator<Item = &Arc<Order>> {
+        self.standing.iter().filter(move |s| s.stage == Stage::Gathering && s.matches(queue)).map(|s| &s.order)
+    }
+
+    /// Those that await messages which are in hand.
+    pub fn awaiting(&self) -> impl Iterator<Item = (&Criteria, &Arc<Order>)> {
+        let awaiting = self.standing.iter().filter(|s| s.stage == Stage::Awaiting);
+        awaiting.filter_map(|s| Some((s.order.criteria()?, &s.order)))
+    }
+
+    /// True when some of them are about messages, not about queues alone.
+    pub fn are_about_messages(&self) -> bool {
+        !self.standing.is_empty()
+    }
+
+    /// The last walk, by number, that anybody needs.
+    fn wanted_walk(&self) -> u64 {
+        self.standing.iter().map(|standing| standing.walk).fold(self.walk.wanted, u64::max)
+    }
+
+    /// An order took or flushed a message of a queue.
+    pub fn count(&mut self, id: OrderId, queue: Arc<str>) {
+        let standing = self.standing.iter_mut().find(|s| s.order.id == id);
+        standing.into_iter().for_each(|standing| standing.count(queue.clone()));
     }
 }
 
 impl Standing {
-    fn new(order: Arc<Order>) -> Standing {
+    fn new(order: Arc<Order>, walk: u64) -> Standing {
         Standing {
             order,
+            walk,
             queues: HashMap::new(),
             total: 0,
             taken: List::default(),
@@ -680,11 +544,6 @@ impl Standing {
     /// Settlers may have what it took.
     fn gives(&self) -> bool {
         self.ends_messages() && (self.stage != Stage::Gathering || !self.rebinds())
-    }
-
-    /// A scheduled queue of that name is under it.
-    fn names(&self, queue: &str) -> bool {
-        self.stage == Stage::Gathering && self.matches(queue)
     }
 
     fn matches(&self, queue: &str) -> bool {
@@ -733,10 +592,6 @@ fn ends_transfer(order: &Order) -> Option<bool> {
 
 /// Longest time for which a timer is set because of a suspension; then it is looked at again.
 pub(crate) const SUSPENSION_LOOK: Duration = Duration::from_secs(3600);
-/// Due messages that one visit looks at.
-const DUE_PER_VISIT: usize = 2048;
-/// Waiting messages that one visit looks at.
-const WAITING_PER_VISIT: usize = 8192;
 /// Messages that go home at one visit.
 const HOME_PER_VISIT: usize = 2048;
 /// For so long the end of a transfer awaits messages that are in hand: longer than an attempt may take (a call of ten

@@ -306,11 +306,6 @@ impl ScheduledQueue {
         self.orders.iter().any(|order| order.takes_messages())
     }
 
-    /// True when that order names this queue.
-    pub fn is_under(&self, id: OrderId) -> bool {
-        self.orders.iter().any(|order| order.id == id)
-    }
-
     /// True when the queue may be forgotten.
     pub fn is_unused(&self, now: Instant) -> bool {
         let idle_max = self.config.as_ref().map_or(Duration::from_secs(600), |c| Duration::from(c.reap_interval));

@@ -494,6 +494,48 @@ fn an_order_given_in_the_moment_another_expires_leaves_nobody_behind() {
 }
 
 #[test]
+fn an_order_comes_to_its_end_whatever_others_are_given_meanwhile() {
+    let mut rig = rig(100);
+    // More than a visit looks at.
+    let all = wait(&mut rig, "x.test", 1, 50_000);
+    rig.pass(Duration::from_secs(1));
+    give(&mut rig, 1, rebind(of_domain("x.test")), 0);
+    let mut moved = BTreeSet::new();
+    for number in 2..60 {
+        give(&mut rig, number, Action::Hold(of_domain(&format!("{number}.test"))), 600);
+        give(&mut rig, number + 100, Action::Suspend(of_domain(&format!("{number}.test"))), 600);
+        rig.core.tick(rig.now);
+        moved.extend(move_all(&mut rig));
+    }
+    assert!(moved == all, "{} of {}", moved.len(), all.len());
+    assert!(rig.core.orders().iter().all(|state| state.order.id != OrderId([1; 16])), "it is over");
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().iter().all(|state| !state.under_way), "and so are the walks of the others");
+    assert!(rig.core.deadline() > rig.now.mono, "there is nothing more to do at once");
+}
+
+#[test]
+fn orders_are_listed_found_and_counted_by_kind() {
+    let mut rig = rig(1);
+    let actions: [fn() -> Action; 3] = [
+        || Action::SuspendReady("a".into()),
+        || Action::Hold(of_domain("x.test")),
+        || Action::Suspend(of_domain("x.test")),
+    ];
+    (1..).zip(actions).for_each(|(number, action)| _ = give(&mut rig, number, action(), 600));
+    let ids: Vec<u8> = rig.core.orders().iter().map(|state| state.order.id.0[0]).collect();
+    assert_eq!((ids, rig.core.order_counts()), (vec![1, 2, 3], (1, 2)));
+    for (number, action) in (1..).zip(actions) {
+        let id = OrderId([number; 16]);
+        assert_eq!(rig.core.order_of(id).map(|order| order.action.clone()), Some(action()));
+        assert_eq!(rig.core.same_orders(&action()).map(|order| order.id).collect::<Vec<_>>(), [id]);
+    }
+    assert_eq!(rig.core.surviving_orders().len(), 3);
+    rig.pass(Duration::from_secs(600));
+    assert!(rig.core.order_of(OrderId([3; 16])).is_none() && rig.core.order_counts() == (0, 0));
+}
+
+#[test]
 fn where_a_message_is_far_back_in_a_long_line_is_told() {
     let mut rig = rig(1);
     let due = rig.admit("t@y.test", 20_000);

@@ -51,6 +51,7 @@ struct Figures {
     octets_per_message: f64,
     octets_per_destination: f64,
     suspend_ms: f64,
+    suspend_one_ms: f64,
     bounce_ms: f64,
     withdraw_ms: f64,
     inspect_ms: f64,
@@ -177,13 +178,14 @@ impl Rig {
         let pending = state.map_or(0, |state| state.pending);
         ensure!(pending == expected, "the bounce found {pending} of {expected} messages");
         figures.withdraw_ms = self.step_ms(|rig| {
-            for id in [1, 2] {
-                let _order = rig.core.withdraw(rig.now, OrderId([id; 16]));
+            for number in [1, 2] {
+                let _order = rig.core.withdraw(rig.now, order_id(number));
             }
         });
         self.settle_down();
         let counts = self.core.counts();
         ensure!(counts.scheduled == ids.len(), "{counts:?} of {} messages", ids.len());
+        figures.suspend_one_ms = self.suspend_many(names);
         let name = &names[names.len() / 2];
         figures.inspect_ms = self.step_ms(|rig| {
             let mut step = Some(0);
@@ -201,10 +203,25 @@ impl Rig {
         Ok(())
     }
 
-    fn order(&mut self, number: u8, action: Action) {
+    /// As many orders as a shaping daemon gives, one after the other; how long the last ones took, on average.
+    fn suspend_many(&mut self, names: &[String]) -> f64 {
+        let of =
+            |name: &str| Criteria { domain: name.split_once('@').map(|(_, d)| d.to_owned()), ..Criteria::default() };
+        let (first, last) = (100, 100 + ORDERS);
+        let mut took_ms = 0.0;
+        for (number, name) in (first..last).zip(names.iter().cycle()) {
+            let took = self.step_ms(|rig| rig.order(number, Action::Suspend(of(name))));
+            took_ms += if number >= last - ORDERS_TIMED { took } else { 0.0 };
+        }
+        (first..last).for_each(|number| _ = self.core.withdraw(self.now, order_id(number)));
+        self.settle_down();
+        took_ms / f64::from(ORDERS_TIMED)
+    }
+
+    fn order(&mut self, number: u16, action: Action) {
         let given = self.now.wall;
         let expires = given + Duration::from_secs(3600);
-        let id = OrderId([number; 16]);
+        let id = order_id(number);
         let order = Order {
             id,
             action,
@@ -321,6 +338,7 @@ fn costs(runs: &[Figures]) -> Table {
 fn answers(runs: &[Figures]) -> Table {
     let mut table = Table::new(&[
         "suspend ms",
+        "one domain beside 1000 others ms",
         "bounce ms",
         "withdraw ms",
         "list a queue ms",
@@ -330,6 +348,7 @@ fn answers(runs: &[Figures]) -> Table {
     ]);
     table.row(vec![
         figure(middle(runs, |f| f.suspend_ms), 1),
+        figure(middle(runs, |f| f.suspend_one_ms), 3),
         figure(middle(runs, |f| f.bounce_ms), 1),
         figure(middle(runs, |f| f.withdraw_ms), 1),
         figure(middle(runs, |f| f.inspect_ms), 1),
@@ -340,6 +359,16 @@ fn answers(runs: &[Figures]) -> Table {
     table
 }
 
+fn order_id(number: u16) -> OrderId {
+    let mut octets = [0; 16];
+    octets[..2].copy_from_slice(&number.to_be_bytes());
+    OrderId(octets)
+}
+
+/// Orders that are in force at once.
+const ORDERS: u16 = 1100;
+/// The last of these are timed.
+const ORDERS_TIMED: u16 = 100;
 /// When inserted messages are due.
 const DUE_IN: Duration = Duration::from_secs(60);
 /// What the columns mean.
@@ -347,6 +376,6 @@ const LEGEND: &str = "\
 Medians over the runs; memory is that of the first, later ones use again what it freed. MESSAGES messages in QUEUES scheduled queues, each queue with a ready queue of its own; times are
 of one thread that does nothing else. Insert: admitting messages that wait for a time. Tick and promote: their time has come,
 they pass every obstacle and stand in their ready queues, and connections are asked for. Hand out: connections take them.
-The answers are given while all messages wait; a bounce and a suspension name one tenant in a hundred. The longest tick
+The answers are given while all messages wait; a bounce and a suspension name one tenant in a hundred, and each of 1 100 suspensions a domain. The longest tick
 is the longest time for which the queue's lock was held by the clockwork, orders being carried out included.
 ";
