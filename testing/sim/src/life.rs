@@ -184,8 +184,8 @@ impl World {
         for session in process.inbound.keys() {
             self.hang_up(Pipe::ToClient, *session);
         }
-        for connection in process.outbound.keys() {
-            self.hang_up(Pipe::ToPeer, *connection);
+        for (connection, outbound) in &process.outbound {
+            self.hang_up(Pipe::ToPeer, outbound.wire(*connection));
         }
         self.note(|| format!("LIFE {} ends: {end:?}", process.life));
         let pause = self.dice.within(100_000, 3_000_000);

@@ -3,13 +3,16 @@
 //! What they mean is what they would have said at once; so whoever waits long enough, and reads enough, hears it.
 
 use crate::event::Chunk;
+use crate::outbound::HOST_BITS;
 use crate::plan::Manner;
 use crate::world::{Pipe, World};
 
 impl World {
-    /// True while the site of a connection dribbles.
-    pub fn is_tarpit(&self, connection: u64) -> bool {
-        let site = self.peers.get(&connection).and_then(|peer| self.plan.sites.get(peer.site()));
+    /// True while the site of a connection of the server dribbles.
+    pub fn is_tarpit(&mut self, number: u64) -> bool {
+        let wire = self.outbound(number).map(|outbound| outbound.wire(number));
+        let peer = wire.and_then(|wire| self.peers.get(&wire));
+        let site = peer.and_then(|peer| self.plan.sites.get(peer.site()));
         !self.recovered && site.is_some_and(|site| matches!(site.manner, Manner::Dribbles { .. }))
     }
 
@@ -49,7 +52,7 @@ impl World {
     pub fn peer_vanishes(&mut self, connection: u64) {
         self.note(|| format!("the peer of connection {connection} is gone, and nobody is told"));
         self.report.half_open += 1;
-        let has_some = self.outbound(connection).is_some_and(|o| !o.in_hand.is_empty());
+        let has_some = self.outbound(connection >> HOST_BITS).is_some_and(|o| !o.in_hand.is_empty());
         self.report.half_open_in_hand += u64::from(has_some);
         self.peers.remove(&connection);
         self.vanished.insert(connection);

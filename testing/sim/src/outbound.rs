@@ -55,6 +55,11 @@ enum Ended {
 }
 
 impl Outbound {
+    /// The number of the connection to the present host: what is on its way to or from one before it is not for this one.
+    pub fn wire(&self, number: u64) -> u64 {
+        number << HOST_BITS | self.hosts_left as u64
+    }
+
     fn is_idle(&self) -> bool {
         matches!(self.mode, Mode::Idle { .. })
     }
@@ -116,7 +121,8 @@ impl World {
         let ready_name = outbound.opening.ready_name.clone();
         let site = self.site_number(&ready_name);
         let life = self.ledger.life;
-        self.begin_peer(number, site, life);
+        let Some(wire) = self.outbound(number).map(|outbound| outbound.wire(number)) else { return };
+        self.begin_peer(wire, site, life);
         self.pump_outbound(number);
     }
 
@@ -145,9 +151,10 @@ impl World {
     }
 
     /// Octets, or the end, from the peer.
-    pub fn outbound_receives(&mut self, number: u64, chunk: Chunk) {
-        let mono = self.mono();
-        let Some(session) = self.outbound(number).and_then(|o| o.session.as_mut()) else { return };
+    pub fn outbound_receives(&mut self, wire: u64, chunk: Chunk) {
+        let (mono, number) = (self.mono(), wire >> HOST_BITS);
+        let outbound = self.outbound(number).filter(|outbound| outbound.wire(number) == wire);
+        let Some(session) = outbound.and_then(|o| o.session.as_mut()) else { return };
         match chunk {
             Chunk::Octets(octets) => session.feed(mono, &octets),
             Chunk::End => session.connection_lost(mono, "peer closed the connection"),
@@ -169,7 +176,8 @@ impl World {
         session.expire(mono);
         let closed = session.is_closed();
         self.report.timeouts += u64::from(due);
-        self.report.tarpit_timeouts += u64::from(due && self.is_tarpit(number));
+        let is_tarpit = due && self.is_tarpit(number);
+        self.report.tarpit_timeouts += u64::from(is_tarpit);
         self.resume(number, closed);
     }
 
@@ -390,6 +398,7 @@ impl World {
         let slow = self.dice.chance(150);
         let mono = self.mono();
         let Some(outbound) = self.outbound(number) else { return false };
+        let wire = outbound.wire(number);
         let Some(session) = &mut outbound.session else { return false };
         let waiting = session.output().remaining();
         let length = if slow && waiting > 1 { waiting / 2 } else { waiting };
@@ -403,7 +412,7 @@ impl World {
             self.server_soon(pause, ServerEvent::Writable(number));
             self.arm_outbound(number);
         }
-        self.transmit(Pipe::ToPeer, number, octets);
+        self.transmit(Pipe::ToPeer, wire, octets);
         all
     }
 
@@ -427,7 +436,8 @@ impl World {
         };
         let (_, queued) = outbound.in_hand.remove(at);
         let delivered = outcome.results.iter().any(|r| r.verdict == smtp_client::Verdict::Delivered);
-        self.report.tarpit_deliveries += u64::from(delivered && self.is_tarpit(number));
+        let is_tarpit = delivered && self.is_tarpit(number);
+        self.report.tarpit_deliveries += u64::from(is_tarpit);
         let lost = outcome.results.iter().any(|r| r.verdict == smtp_client::Verdict::Unknown);
         self.report.unknown_outcomes += u64::from(lost);
         if lost && self.sabotaged(Sabotage::ForgetInHand) {
@@ -473,7 +483,8 @@ impl World {
 
     fn close_outbound(&mut self, number: u64, closing: &Closing) {
         self.note(|| format!("connection {number} closes: {:?} {}", closing.why, closing.reply));
-        self.hang_up(Pipe::ToPeer, number);
+        let Some(wire) = self.outbound(number).map(|outbound| outbound.wire(number)) else { return };
+        self.hang_up(Pipe::ToPeer, wire);
         let Some(outbound) = self.outbound(number) else { return };
         if !outbound.in_hand.is_empty() {
             let held = outbound.in_hand.len();
@@ -522,6 +533,9 @@ fn classify(recipient: u16, result: RecipientResult, sabotage: Sabotage) -> Opti
     let command = (!result.command.is_empty()).then(|| result.command.into_owned());
     Some(Outcome { recipient, verdict, reply: (*result.reply).clone(), command })
 }
+
+/// Bits of a connection's number on the wire that tell the hosts of one connection apart.
+pub(crate) const HOST_BITS: u32 = 8;
 
 fn settings(path: &EgressPath) -> Settings {
     Settings {
