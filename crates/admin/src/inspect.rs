@@ -8,10 +8,11 @@ use crate::query::Query;
 use crate::secrets::without_secrets;
 use axum::extract::State;
 use engine::{Engine, Inspected, RecoveryState, State as Whereabouts};
+use message::{Envelope, Message};
 use queue::{Binding, EndOf, OrderId, Place, Sharers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -243,8 +244,7 @@ fn entry(found: Inspected, want_body: bool) -> Entry {
         Whereabouts::Queued(place, wait) => (name(place), Some(wait)),
     };
     let sender = content.as_ref().map(|c| c.envelope.sender.as_str().to_owned());
-    let recipients = content.iter().flat_map(|c| &c.envelope.recipients).map(|r| Value::from(r.as_str()));
-    let mut recipients: Vec<Value> = recipients.collect();
+    let recipient = content.as_ref().map_or_else(|| json!([]), |content| recipients(&message, &content.envelope));
     let data = content.as_ref().filter(|_| want_body).map(|c| {
         let mut data = String::from_utf8_lossy(&c.head).into_owned();
         data.push_str(&String::from_utf8_lossy(&c.body));
@@ -255,7 +255,7 @@ fn entry(found: Inspected, want_body: bool) -> Entry {
         id: message.id.to_string(),
         message: Content {
             sender,
-            recipient: if recipients.len() == 1 { recipients.remove(0) } else { recipients.into() },
+            recipient,
             scheduling: meta.get("scheduling").filter(|value| !value.is_null()).cloned(),
             meta,
             data,
@@ -296,3 +296,33 @@ const LISTED: usize = 1000;
 const CONTENTS_LISTED: usize = 100;
 /// Messages listed at most: each is read from the disk.
 const LISTED_MAX: usize = 10_000;
+
+/// Those whom it has not reached yet: a text, or a list of another number than one (KumoMTA behaviour).
+fn recipients(message: &Message, envelope: &Envelope) -> Value {
+    let pending = message.pending().filter_map(|number| envelope.recipients.get(usize::from(number)));
+    let mut pending: Vec<Value> = pending.map(|recipient| recipient.as_str().into()).collect();
+    if pending.len() == 1 { pending.remove(0) } else { pending.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::WallTime;
+    use message::{MessageId, TlsDemand};
+    use smtp_wire::{Mailbox, ReversePath};
+
+    #[test]
+    fn only_those_are_shown_who_wait_for_it() {
+        let mailbox = |address: &str| Mailbox::parse(address).expect("an address");
+        let recipients_of = ["a@x.test", "b@x.test", "c@x.test"].map(mailbox).into();
+        let envelope =
+            Envelope { sender: ReversePath(None), recipients: recipients_of, dsn: None, tls: TlsDemand::Usual };
+        let mut message = Message::bare(MessageId::from_bytes([1; 16]), WallTime::EPOCH);
+        message.recipients = 3;
+        assert_eq!(recipients(&message, &envelope), json!(["a@x.test", "b@x.test", "c@x.test"]));
+        message.settled.insert(1);
+        assert_eq!(recipients(&message, &envelope), json!(["a@x.test", "c@x.test"]));
+        message.settled.insert(0);
+        assert_eq!(recipients(&message, &envelope), json!("c@x.test"));
+    }
+}

@@ -481,8 +481,7 @@ fn lasts(duration: Option<Duration>, expires: Option<OffsetDateTime>) -> Lasts {
 
 fn list(engine: &Engine, wanted: impl Fn(&Action) -> bool) -> Json<Vec<Entry>> {
     let now = engine.wall_time();
-    let states = engine.orders();
-    Json(states.into_iter().filter(|s| wanted(&s.order.action)).map(|s| entry(s, now)).collect())
+    Json(engine.orders(wanted).into_iter().map(|state| entry(state, now)).collect())
 }
 
 fn entry(state: OrderState, now: WallTime) -> Entry {

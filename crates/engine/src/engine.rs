@@ -18,6 +18,7 @@ use crate::ingress::buffer::BufferPool;
 use crate::ingress::listener::Listening;
 use crate::injection::{self, InjectionRate, Keys};
 use crate::log_hooks::{open_hooks, say_unclaimed};
+use crate::orders::OrderBook;
 use crate::pressure::Pressure;
 use crate::program::Administration;
 use crate::queue_census::LastCensus;
@@ -149,7 +150,7 @@ pub struct Shared {
     /// What is in hand of other tasks than connections'.
     pub(crate) underway: Underway,
     /// Where orders are kept; whoever has it may change them.
-    pub(crate) orders_file: Mutex<OrdersFile>,
+    pub(crate) order_book: OrderBook,
     /// Sites whose TLS does not work.
     pub(crate) broken_tls: Mutex<BrokenTls>,
     /// What policy was asked about messages that are to wait.
@@ -251,7 +252,7 @@ impl Engine {
             threads: parts.threads,
             connections: Mutex::default(),
             underway: Underway::default(),
-            orders_file: Mutex::new(parts.orders.0),
+            order_book: OrderBook::new(parts.orders.0),
             broken_tls: Mutex::default(),
             questions: Questions::default(),
             arrivals: Arrivals::default(),

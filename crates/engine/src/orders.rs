@@ -5,10 +5,29 @@
 
 use crate::engine::Engine;
 use clock::{Duration, WallTime};
-use queue::{Action, Order, OrderId, OrderState};
-use std::sync::{Arc, PoisonError};
+use queue::{Action, Order, OrderCounts, OrderId, OrderState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::OrdersFile;
 use thiserror::Error;
+
+/// Where orders are kept. Whoever has the file may change them.
+#[derive(Debug)]
+pub(crate) struct OrderBook {
+    file: Mutex<OrdersFile>,
+    /// Somebody is about to write the file because orders have ended.
+    is_outdated: AtomicBool,
+}
+
+impl OrderBook {
+    pub fn new(file: OrdersFile) -> OrderBook {
+        OrderBook { file: Mutex::new(file), is_outdated: AtomicBool::new(false) }
+    }
+
+    fn file(&self) -> MutexGuard<'_, OrdersFile> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// An order that is to be given.
 #[derive(Clone, Debug)]
@@ -103,7 +122,7 @@ impl Engine {
     }
 
     fn give_order(&self, new: NewOrder) -> Result<GivenOrder, OrderError> {
-        let file = self.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.order_book.file();
         let now = self.clock.now();
         let id = OrderId(*self.next_id().as_bytes());
         let expires = match new.lasts {
@@ -121,38 +140,38 @@ impl Engine {
             return Err(OrderError::Changed { found: replaced });
         }
         if let Some(stays) =
-            replaced.as_deref().filter(|other| instead_of == InsteadOf::Shorter && other.expires >= expires)
+            replaced.as_deref().filter(|other| instead_of == InsteadOf::Shorter && covers(other, &order))
         {
             let messages = self.with_queue(|queue, _| queue.concerned_by(&stays.action));
             return Ok(GivenOrder { id: stays.id, messages, replaced: None });
         }
-        if same.is_empty() && is_full(&order.action, counts) {
+        if same.is_empty() && is_full(&order, counts) {
             return Err(OrderError::TooMany);
         }
         if survives_restart || same.iter().any(|other| other.survives_restart) {
-            let mut kept = self.surviving_orders();
-            kept.retain(|other| other.action != order.action);
-            kept.extend(survives_restart.then(|| Arc::new(order.clone())));
-            write(&file, &kept)?;
+            let new = Arc::new(order.clone());
+            write(&file, &self.with_queue(|queue, _| queue.surviving_orders(Some(&new))))?;
         }
         let messages = self.with_queue(|queue, now| queue.order(now, order));
         Ok(GivenOrder { id, messages, replaced })
     }
 
     fn take_order_back(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
-        let file = self.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.order_book.file();
         let Some(order) = self.order_of(id) else { return Ok(None) };
         if order.survives_restart {
-            let mut kept = self.surviving_orders();
+            let mut kept = self.with_queue(|queue, _| queue.surviving_orders(None));
             kept.retain(|order| order.id != id);
             write(&file, &kept)?;
         }
         Ok(self.with_queue(|queue, now| queue.withdraw(now, id)))
     }
 
-    /// Every order in force.
-    pub fn orders(&self) -> Vec<OrderState> {
-        self.with_queue(|queue, _| queue.orders())
+    /// The orders in force that do what is wanted, in the order in which they were given.
+    pub fn orders(&self, is_wanted: impl Fn(&Action) -> bool) -> Vec<OrderState> {
+        let mut orders = self.with_queue(|queue, _| queue.orders_to(is_wanted));
+        orders.sort_by_key(|state| (state.order.given, state.order.id));
+        orders
     }
 
     /// The time by the engine's clock.
@@ -160,13 +179,17 @@ impl Engine {
         self.clock.wall()
     }
 
-    /// Carries out `Effect::OrdersEnded`: the disk forgets them too.
+    /// Carries out `Effect::OrdersEnded`: the disk forgets them too. One at a time, for all that have ended until then.
     pub(crate) fn forget_orders(&self) {
+        if self.order_book.is_outdated.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let engine = self.clone();
         self.sessions.spawn(async move {
             let written = to_its_end(move || {
-                let file = engine.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(write(&file, &engine.surviving_orders())?)
+                let file = engine.order_book.file();
+                engine.order_book.is_outdated.store(false, Ordering::Release);
+                Ok(write(&file, &engine.with_queue(|queue, _| queue.surviving_orders(None)))?)
             });
             if let Err(error) = written.await {
                 // They end once more after the next start.
@@ -178,10 +201,6 @@ impl Engine {
     /// The order of that id, if it is in force.
     pub fn order_of(&self, id: OrderId) -> Option<Arc<Order>> {
         self.with_queue(|queue, _| queue.order_of(id).cloned())
-    }
-
-    fn surviving_orders(&self) -> Vec<Arc<Order>> {
-        self.with_queue(|queue, _| queue.surviving_orders())
     }
 }
 
@@ -203,11 +222,21 @@ fn changed(found: Option<&Order>) -> String {
 }
 
 /// Whether there are enough of the kind of this one already.
-fn is_full(action: &Action, (about_messages, of_queues): (usize, usize)) -> bool {
-    match action {
-        Action::Suspend(_) | Action::SuspendReady(_) => of_queues >= SUSPENSIONS_MAX,
-        _ => about_messages >= ORDERS_MAX,
+fn is_full(order: &Order, counts: OrderCounts) -> bool {
+    match order.action {
+        Action::Suspend(_) | Action::SuspendReady(_) => {
+            counts.suspensions >= SUSPENSIONS_MAX
+                || (order.survives_restart && counts.surviving_suspensions >= SURVIVING_MAX)
+        }
+        _ => counts.about_messages >= ORDERS_MAX,
     }
+}
+
+/// Whether all that one order of the same action asks for is so by another that is in force.
+fn covers(standing: &Order, asked: &Order) -> bool {
+    standing.expires >= asked.expires
+        && standing.survives_restart >= asked.survives_restart
+        && standing.suppress_logging == asked.suppress_logging
 }
 
 fn write(file: &OrdersFile, orders: &[Arc<Order>]) -> std::io::Result<()> {
@@ -227,10 +256,56 @@ async fn to_its_end<T: Send + 'static>(
 const ORDERS_MAX: usize = 1024;
 /// Suspensions: a daemon may give one for each site of each source.
 const SUSPENSIONS_MAX: usize = 65_536;
+/// Those of them that hold after a restart: with each that comes or goes all are written.
+const SURVIVING_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn order(lasts: i64, survives_restart: bool) -> Order {
+        Order {
+            id: OrderId([1; 16]),
+            action: Action::SuspendReady("a".into()),
+            reason: "test".into(),
+            given: WallTime::EPOCH,
+            expires: WallTime::from_unix_secs(lasts),
+            suppress_logging: false,
+            survives_restart,
+        }
+    }
+
+    #[test]
+    fn an_order_stays_that_does_all_another_would() {
+        for (standing, asked, stays) in [
+            (order(100, true), order(100, true), true),
+            (order(100, true), order(99, false), true),
+            (order(100, false), order(99, true), false),
+            (order(99, true), order(100, false), false),
+            (order(100, true), Order { suppress_logging: true, ..order(99, true) }, false),
+        ] {
+            assert_eq!(covers(&standing, &asked), stays, "{standing:?} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn there_are_so_many_of_each_kind() {
+        let counts = |about_messages, suspensions, surviving_suspensions| OrderCounts {
+            about_messages,
+            suspensions,
+            surviving_suspensions,
+        };
+        let bounce = Order { action: Action::Bounce(queue::Criteria::default()), ..order(1, true) };
+        for (order, counts, is_it) in [
+            (&bounce, counts(ORDERS_MAX - 1, SUSPENSIONS_MAX, SURVIVING_MAX), false),
+            (&bounce, counts(ORDERS_MAX, 0, 0), true),
+            (&order(1, false), counts(ORDERS_MAX, SUSPENSIONS_MAX - 1, SURVIVING_MAX), false),
+            (&order(1, false), counts(0, SUSPENSIONS_MAX, 0), true),
+            (&order(1, true), counts(0, SURVIVING_MAX, SURVIVING_MAX), true),
+        ] {
+            assert_eq!(is_full(order, counts), is_it, "{order:?} {counts:?}");
+        }
+    }
 
     #[test]
     fn an_order_takes_the_place_of_what_it_was_given_for() {

@@ -573,8 +573,24 @@ impl QueueCore {
             return;
         };
         queue.waiting -= 1;
-        queue.push_due(&mut self.messages, slot);
-        self.promote(now, key);
+        self.comes_due(now, key, slot);
+    }
+
+    /// A message is due that was not before. An order takes it at once: behind others nobody would ask about it, and the walk may have
+    /// been there.
+    pub(crate) fn comes_due(&mut self, now: Now, key: QueueKey, slot: SlotNumber) {
+        let fate = self.fate(slot, now);
+        let queue = home(&mut self.scheduled, key);
+        match fate {
+            Fate::Ordered(id) => {
+                queue.out += 1;
+                self.take_by_order(key, slot, id);
+            }
+            _ => {
+                queue.push_due(&mut self.messages, slot);
+                self.promote(now, key);
+            }
+        }
     }
 
     /// Forgets timers of messages that orders moved, when those have become many: one for each message that waits is enough.

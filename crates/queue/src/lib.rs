@@ -63,7 +63,7 @@ pub use grants::{BATCH_MAX, ClusterRates, GRANT_LIFE};
 pub use inspect::{Limited, Limits, ReadyView, ScheduledView};
 pub use name::{NULL_QUEUE, NameParts, QueueName, QueueNameError};
 pub use order::{Action, Change, Criteria, Order, OrderId, Rebinding};
-pub use orders::OrderState;
+pub use orders::{OrderCounts, OrderState};
 pub use ready::{Destination, Leg, Route, RouteFailure};
 pub use search::{Search, Sighting, Sightings};
 pub use settle::{Entry, Next, Outcome, Settlement, Verdict};

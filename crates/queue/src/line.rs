@@ -99,17 +99,15 @@ impl Line {
     }
 
     /// Moves messages that satisfy `moves`, wherever in their flow they are, behind those of `to`; only flows of which
-    /// `is_asked` says so are walked.
+    /// `is_asked` says so are walked. How many messages were looked at.
     pub fn move_those(
         &mut self,
         messages: &mut Messages,
         to: &mut List,
         is_asked: impl Fn(QueueKey) -> bool,
         moves: impl Fn(QueueKey, &Message) -> bool,
-    ) {
-        if let Some(flows) = &mut self.0 {
-            flows.move_those(messages, to, is_asked, moves);
-        }
+    ) -> usize {
+        self.0.as_mut().map_or(0, |flows| flows.move_those(messages, to, is_asked, moves))
     }
 
     /// Moves messages that are in memory only and satisfy `moves` behind those of `to`.
@@ -247,13 +245,15 @@ impl Flows {
         to: &mut List,
         is_asked: impl Fn(QueueKey) -> bool,
         moves: impl Fn(QueueKey, &Message) -> bool,
-    ) {
+    ) -> usize {
+        let mut looked_at = 0;
         let mut queues: Vec<QueueKey> = self.flows.keys().copied().filter(|queue| is_asked(*queue)).collect();
         // In order of age: equal runs must do equal things.
         queues.sort_unstable();
         for queue in queues {
             let Some(flow) = self.flows.get_mut(&queue) else { continue };
             let mut rest = std::mem::take(flow);
+            looked_at += rest.len();
             while let Some((slot, deadline)) = messages.pop_first(&mut rest) {
                 let goes = messages.get(slot).is_some_and(|message| moves(queue, message));
                 match goes {
@@ -264,6 +264,7 @@ impl Flows {
             }
         }
         self.forget_empty();
+        looked_at
     }
 
     fn move_volatile(&mut self, messages: &mut Messages, to: &mut List, moves: impl Fn(&Message) -> bool) {

@@ -156,8 +156,8 @@ impl QueueCore {
                 (false, true) => {
                     let waiters: Vec<QueueKey> = ready.waiters.iter().chain(&ready.small_waiters).copied().collect();
                     waiters.into_iter().for_each(|queue| self.go_on_later(queue));
-                    self.serve(now, key);
-                    self.call_waiters(now, key);
+                    // It does not rest any more: it is served at the next visit.
+                    self.resting.push_back(key);
                 }
                 (true, true) | (false, false) => {}
             }

@@ -67,8 +67,8 @@ struct Standing {
     stage: Stage,
     /// The walk that meets all that was there when it was given.
     walk: u64,
-    /// Messages that settlers have.
-    in_hand: usize,
+    /// How many messages settlers have, by the order under which they were taken: another may have taken its place since.
+    in_hand: Vec<(OrderId, usize)>,
 }
 
 /// Whose messages a rebinding takes, and whether they may leave.
@@ -81,6 +81,17 @@ enum Stage {
     Awaiting,
     /// It has all, and they may leave; nobody else is taken.
     Complete,
+}
+
+/// How many orders are in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderCounts {
+    /// Those that do something to messages: bounce, hold, flush, move.
+    pub about_messages: usize,
+    /// Those that hold queues back.
+    pub suspensions: usize,
+    /// Of these, those that hold after a restart.
+    pub surviving_suspensions: usize,
 }
 
 /// An order in force, for operators.
@@ -159,37 +170,61 @@ impl QueueCore {
         self.orders.suspensions.get(id).or_else(standing)
     }
 
-    /// How many orders are in force that do something to messages, and how many that hold queues back.
-    pub fn order_counts(&self) -> (usize, usize) {
-        (self.orders.standing.len(), self.orders.suspensions.len())
+    /// How many orders are in force.
+    pub fn order_counts(&self) -> OrderCounts {
+        let (standing, suspensions) = (&self.orders.standing, &self.orders.suspensions);
+        OrderCounts {
+            about_messages: standing.len(),
+            suspensions: suspensions.len(),
+            surviving_suspensions: suspensions.surviving(),
+        }
     }
 
-    /// Those that hold after a restart.
-    pub fn surviving_orders(&self) -> Vec<Arc<Order>> {
-        let standing = self.orders.standing.iter().map(|s| &s.order);
-        standing.chain(self.orders.suspensions.iter()).filter(|order| order.survives_restart).cloned().collect()
+    /// Those that hold after a restart, in the order in which they count where several are about one message; with `new` in the place
+    /// of those of the same action.
+    pub fn surviving_orders(&self, new: Option<&Arc<Order>>) -> Vec<Arc<Order>> {
+        let is_same = |order: &Arc<Order>| new.is_some_and(|new| new.action == order.action);
+        let mut all: Vec<Arc<Order>> = Vec::new();
+        for standing in &self.orders.standing {
+            match is_same(&standing.order) {
+                // One that has come to its end gives its place to nobody.
+                true => all.extend(new.filter(|_| standing.stage == Stage::Gathering).cloned()),
+                false => all.push(standing.order.clone()),
+            }
+        }
+        all.extend(self.orders.suspensions.iter().filter(|order| !is_same(order)).cloned());
+        all.extend(new.filter(|new| !all.iter().any(|order| order.id == new.id)).cloned());
+        all.retain(|order| order.survives_restart);
+        all
     }
 
     /// Every order in force and what it has done, in the order in which they were given.
     pub fn orders(&self) -> Vec<OrderState> {
+        let mut all = self.orders_to(|_| true);
+        all.sort_by_key(|state| (state.order.given, state.order.id));
+        all
+    }
+
+    /// Those in force that do what is wanted, in no particular order.
+    pub fn orders_to(&self, is_wanted: impl Fn(&Action) -> bool) -> Vec<OrderState> {
         let is_looked_for = |s: &Standing| s.walk > self.orders.walk.done() || self.orders.earlier != Earlier::Here;
-        let about_messages = self.orders.standing.iter().map(|standing| OrderState {
+        let standing = self.orders.standing.iter().filter(|standing| is_wanted(&standing.order.action));
+        let about_messages = standing.map(|standing| OrderState {
             order: standing.order.clone(),
             queues: standing.queues.iter().map(|(name, count)| (name.clone(), *count)).collect(),
             total: standing.total,
             pending: standing.pending(),
             under_way: is_looked_for(standing) || standing.stage == Stage::Awaiting,
         });
-        let of_queues = self.orders.suspensions.iter().map(|order| OrderState {
+        let suspensions = self.orders.suspensions.iter().filter(|order| is_wanted(&order.action));
+        let of_queues = suspensions.map(|order| OrderState {
             order: order.clone(),
             queues: Vec::new(),
             total: 0,
             pending: 0,
             under_way: false,
         });
-        let mut all: Vec<OrderState> = about_messages.chain(of_queues).collect();
-        all.sort_by_key(|state| (state.order.given, state.order.id));
-        all
+        about_messages.chain(of_queues).collect()
     }
 
     /// Messages of earlier runs begin to come, or all have come.
@@ -247,7 +282,7 @@ impl QueueCore {
             true => Ending::Rebound(order),
             false => Ending::Bounced(order),
         };
-        standing.in_hand += 1;
+        standing.gave();
         self.messages.remove(slot).map(|queued| (queued, ending))
     }
 
@@ -327,7 +362,7 @@ impl QueueCore {
     /// A message that an order bounces or moves and with which that could not be done just now: the order keeps it for another
     /// try, and others go on.
     pub fn not_carried_out(&mut self, now: Now, mut queued: Queued, id: OrderId) {
-        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) else {
+        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.has_given(id)) else {
             return self.stays(now, queued);
         };
         if !queued.message.is_volatile() {
@@ -349,9 +384,9 @@ impl QueueCore {
 
     /// A settler is done with a message of an order, whatever became of it: with the last, the order is over.
     pub fn settled_for(&mut self, now: Now, id: OrderId) {
-        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) else { return };
-        standing.in_hand = standing.in_hand.saturating_sub(1);
-        if standing.in_hand == 0 && standing.pending() == 0 {
+        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.has_given(id)) else { return };
+        standing.is_done_with(id);
+        if standing.in_hand.is_empty() && standing.pending() == 0 {
             self.end_orders(now);
         }
     }
@@ -397,7 +432,7 @@ impl QueueCore {
         let is_over = |s: &Standing| {
             let are_here = earlier == Earlier::Here || (earlier == Earlier::Missing && s.rebinds());
             let is_done = ((s.walk <= done && are_here) || !s.order.is_about_messages()) && s.stage != Stage::Awaiting;
-            let is_carried_out = (s.pending() == 0 && s.in_hand == 0) || !s.ends_messages();
+            let is_carried_out = (s.pending() == 0 && s.in_hand.is_empty()) || !s.ends_messages();
             now.wall >= s.order.expires && is_done && is_carried_out
         };
         let mut over = self.orders.suspensions.take_over(now.wall);
@@ -420,7 +455,7 @@ impl QueueCore {
     fn watch_orders(&mut self, now: Now) {
         let ends = |s: &Standing| if s.stage == Stage::Awaiting { s.awaits_until() } else { s.order.expires };
         let standing = self.orders.standing.iter().map(ends);
-        let next = standing.chain(self.orders.suspensions.next_end()).filter(|at| *at > now.wall).min();
+        let next = standing.filter(|at| *at > now.wall).chain(self.orders.suspensions.next_end()).min();
         self.orders.look_at = next.map(|next| now.mono_at(next).min(now.mono + SUSPENSION_LOOK));
     }
 
@@ -523,7 +558,7 @@ impl Standing {
             taken: List::default(),
             refused: Refused::default(),
             stage: Stage::Gathering,
-            in_hand: 0,
+            in_hand: Vec::new(),
         }
     }
 
@@ -535,6 +570,25 @@ impl Standing {
     /// How many of those that it took it has.
     fn pending(&self) -> usize {
         self.taken.len() + self.refused.list.len()
+    }
+
+    /// A settler gets one of its messages.
+    fn gave(&mut self) {
+        match self.in_hand.iter_mut().find(|(id, _)| *id == self.order.id) {
+            Some((_, count)) => *count += 1,
+            None => self.in_hand.push((self.order.id, 1)),
+        }
+    }
+
+    /// A settler has messages of it, or of the order in whose place it is.
+    fn has_given(&self, id: OrderId) -> bool {
+        self.order.id == id || self.in_hand.iter().any(|(of, _)| *of == id)
+    }
+
+    /// A settler is done with one that it got under that order.
+    fn is_done_with(&mut self, id: OrderId) {
+        self.in_hand.iter_mut().filter(|(of, _)| *of == id).for_each(|(_, count)| *count = count.saturating_sub(1));
+        self.in_hand.retain(|(_, count)| *count > 0);
     }
 
     fn rebinds(&self) -> bool {

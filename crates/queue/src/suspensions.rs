@@ -1,7 +1,7 @@
 //! The orders in force that hold queues back, found by what they hold back: there may be a great many of them.
 //!
-//! A shaping daemon gives one for each site of each source that a provider has had enough of, a tenant's for each tenant. So neither
-//! a new queue nor a new order looks at all of them. Carries nothing out.
+//! A shaping daemon gives one for each site of each source that a provider has had enough of. So neither a new queue nor a new order
+//! looks at all of them. Carries nothing out.
 
 use crate::name::QueueName;
 use crate::order::{Action, Criteria, Order, OrderId};
@@ -21,6 +21,8 @@ pub(crate) struct Suspensions {
     /// How many say this much, whatever it is.
     forms: BTreeMap<Form, usize>,
     ends: BTreeSet<(WallTime, OrderId)>,
+    /// How many hold after a restart.
+    surviving: usize,
 }
 
 /// What criteria say of a queue's name.
@@ -52,6 +54,7 @@ impl Suspensions {
             }
         }
         self.ends.insert((order.expires, order.id));
+        self.surviving += usize::from(order.survives_restart);
         self.by_id.insert(order.id, order);
         older
     }
@@ -60,6 +63,7 @@ impl Suspensions {
     pub fn remove(&mut self, id: OrderId) -> Option<Arc<Order>> {
         let order = self.by_id.remove(&id)?;
         self.ends.remove(&(order.expires, id));
+        self.surviving -= usize::from(order.survives_restart);
         match &order.action {
             Action::SuspendReady(name) => _ = self.ready.remove(name),
             _ => order.criteria().into_iter().flat_map(said_by).for_each(|said| self.forget(&said, id)),
@@ -84,9 +88,10 @@ impl Suspensions {
         }
     }
 
-    /// Takes those out that are over.
+    /// Takes those out that are over, some at a time.
     pub fn take_over(&mut self, now: WallTime) -> Vec<Arc<Order>> {
-        let over: Vec<OrderId> = self.ends.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
+        let over = self.ends.iter().take_while(|(at, _)| *at <= now).take(OVER_AT_ONCE);
+        let over: Vec<OrderId> = over.map(|(_, id)| *id).collect();
         over.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
@@ -142,6 +147,11 @@ impl Suspensions {
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
+
+    /// How many hold after a restart.
+    pub fn surviving(&self) -> usize {
+        self.surviving
+    }
 }
 
 impl Said {
@@ -170,6 +180,9 @@ fn parts_of(name: &str) -> [Option<String>; PARTS] {
     let own = |part: Option<&str>| part.map(str::to_owned);
     [own(name.campaign), own(name.tenant), Some(lower(name.domain)), name.routing_domain.map(lower)]
 }
+
+/// Orders that end at one visit.
+const OVER_AT_ONCE: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -245,7 +258,7 @@ mod tests {
             prop_assert_eq!(all.len(), model.len());
             let left: Vec<OrderId> = all.iter().map(|order| order.id).collect();
             left.into_iter().for_each(|id| _ = all.remove(id));
-            prop_assert!(all.scheduled.is_empty() && all.forms.is_empty() && all.ends.is_empty());
+            prop_assert!(all.scheduled.is_empty() && all.forms.is_empty() && all.ends.is_empty() && all.surviving() == 0);
         }
     }
 

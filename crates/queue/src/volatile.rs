@@ -52,7 +52,9 @@ impl QueueCore {
         let mut due = List::default();
         self.messages.move_volatile(&mut self.unspooled.list, &mut due, is_due);
         while let Some(queued) = self.messages.pop_front(&mut due).and_then(|slot| self.messages.remove(slot)) {
-            self.put_due(now, queued.queue, queued.message);
+            self.watch_volatile(now);
+            let slot = self.messages.insert(queued.queue, queued.message);
+            self.comes_due(now, queued.queue, slot);
             self.left(queued.queue, now.mono);
         }
     }

@@ -71,12 +71,14 @@ impl QueueCore {
     }
 
     fn walk_ready(&mut self, now: Now, mut queues: VecDeque<ReadyKey>) -> Option<Step> {
+        let mut looked_at = 0;
         for _ in 0..READY_PER_VISIT {
             let Some(key) = queues.pop_front() else {
                 // What holds queues back is not about who is in one.
                 return self.orders.are_about_messages().then(|| Step::Due(self.due_of_orders(now)));
             };
-            if self.look_through(now, key) {
+            looked_at += self.look_through(now, key);
+            if looked_at >= READY_MESSAGES_PER_VISIT {
                 break;
             }
         }
@@ -92,9 +94,9 @@ impl QueueCore {
         due.into()
     }
 
-    /// One ready queue: messages that must not be there leave it. True when there were any.
-    fn look_through(&mut self, now: Now, key: ReadyKey) -> bool {
-        let mut gone = List::default();
+    /// One ready queue: messages that must not be there leave it. How many were looked at.
+    fn look_through(&mut self, now: Now, key: ReadyKey) -> usize {
+        let (mut gone, mut looked_at) = (List::default(), 0);
         let scheduled = &self.scheduled;
         let leaves = |queue: QueueKey, message: &Message| {
             let fate = scheduled.get(&queue).map(|q| q.fate(message, now));
@@ -102,16 +104,15 @@ impl QueueCore {
         };
         if let Some(ready) = self.ready.get_mut(&key) {
             let is_asked = |queue: QueueKey| scheduled.get(&queue).is_some_and(|q| !q.orders.is_empty());
-            ready.messages.move_those(&mut self.messages, &mut gone, is_asked, leaves);
+            looked_at = ready.messages.move_those(&mut self.messages, &mut gone, is_asked, leaves);
         }
-        if gone.is_empty() {
-            return false;
+        if !gone.is_empty() {
+            while let Some(slot) = self.messages.pop_front(&mut gone) {
+                self.leave_ready(now, slot);
+            }
+            self.call_waiters(now, key);
         }
-        while let Some(slot) = self.messages.pop_front(&mut gone) {
-            self.leave_ready(now, slot);
-        }
-        self.call_waiters(now, key);
-        true
+        looked_at
     }
 
     /// A message that must not be in a ready queue leaves it: it ends, or is due again in its scheduled queue.
@@ -212,8 +213,10 @@ impl QueueCore {
     }
 }
 
-/// Ready queues that one visit looks through, unless one has something for it.
+/// Ready queues that one visit looks through.
 const READY_PER_VISIT: usize = 64;
+/// Messages of theirs; a visit ends with the ready queue that reaches this.
+const READY_MESSAGES_PER_VISIT: usize = 2048;
 /// Due messages that one visit looks at.
 const DUE_PER_VISIT: usize = 2048;
 /// Waiting messages that one visit looks at.

@@ -4,8 +4,9 @@ mod support;
 
 use clock::Duration;
 use message::MessageId;
-use queue::{Action, Change, Criteria, Effect, Ending, EndingKind, OrderId, Rebinding, Take};
+use queue::{Action, Change, Criteria, Effect, Ending, EndingKind, Order, OrderCounts, OrderId, Rebinding, Take};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use support::ordered::{ROOMY, give, move_all, of_domain, rig, state, wait};
 use support::{Rig, config, failure, path, route};
 
@@ -490,6 +491,7 @@ fn an_order_given_in_the_moment_another_expires_leaves_nobody_behind() {
     rig.pass(Duration::ZERO);
     rig.now = rig.now.after(Duration::from_secs(60));
     give(&mut rig, 2, Action::Suspend(of_domain("z.test")), 600);
+    rig.core.tick(rig.now);
     assert_eq!(rig.ready(), [("a".into(), 1), ("b".into(), 0)], "told at once");
 }
 
@@ -515,6 +517,93 @@ fn an_order_comes_to_its_end_whatever_others_are_given_meanwhile() {
 }
 
 #[test]
+fn a_bounce_that_is_given_again_while_one_is_settled_ends() {
+    let mut rig = rig(2);
+    wait(&mut rig, "x.test", 1, 2);
+    rig.pass(Duration::from_secs(1));
+    give(&mut rig, 1, Action::Bounce(of_domain("x.test")), 60);
+    rig.pass(Duration::ZERO);
+    let (queued, _) = rig.core.take_ending(EndingKind::Ordered).expect("one of two");
+    give(&mut rig, 2, Action::Bounce(of_domain("x.test")), 120);
+    let (other, _) = rig.core.take_ending(EndingKind::Ordered).expect("the other");
+    // One could not be written, and is with the order that took the place.
+    rig.core.not_carried_out(rig.now, other, OrderId([2; 16]));
+    rig.core.settled_for(rig.now, OrderId([2; 16]));
+    rig.core.not_carried_out(rig.now, queued, OrderId([1; 16]));
+    rig.core.settled_for(rig.now, OrderId([1; 16]));
+    assert_eq!((state(&rig).total, state(&rig).pending), (2, 2));
+    rig.pass(Duration::from_secs(119));
+    assert_eq!(bounced(&mut rig).len(), 2);
+    assert_eq!(rig.core.orders().len(), 1, "it lasts a second more");
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.core.orders().is_empty());
+}
+
+#[test]
+fn who_comes_due_behind_others_while_the_walk_goes_on_is_met() {
+    let mut rig = rig(100);
+    for (number, name) in [(10, "a"), (11, "b")] {
+        give(&mut rig, number, Action::SuspendReady(name.into()), 600);
+    }
+    wait(&mut rig, "z.test", 1, 50_000);
+    rig.pass(Duration::from_secs(1));
+    let mut late = rig.message(1);
+    late.due = rig.now.wall + Duration::from_secs(1);
+    let id = late.id;
+    rig.core.admit(rig.now, "t@y.test", late);
+    rig.pass(Duration::from_millis(1));
+    give(&mut rig, 1, rebind(of_domain("y.test")), 0);
+    rig.now = rig.now.after(Duration::from_millis(1));
+    // It has no way, and the order is not about it.
+    let other = rig.admit("t@y.test", 1)[0];
+    (0..3).for_each(|_| rig.core.tick(rig.now));
+    rig.now = rig.now.after(Duration::from_secs(2));
+    (0..2).for_each(|_| rig.core.tick(rig.now));
+    let is_under_way = rig.core.orders().iter().any(|o| o.order.id == OrderId([1; 16]) && o.under_way);
+    assert!(is_under_way, "who waits is being looked for");
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
+    assert!(rig.core.census().any(|(left, _)| left == other));
+}
+
+#[test]
+fn a_list_for_the_next_run_has_the_order_of_those_in_force() {
+    let mut rig = rig(1);
+    give(&mut rig, 1, Action::Hold(of_domain("x.test")), 600);
+    give(&mut rig, 2, Action::Bounce(of_domain("x.test")), 600);
+    let again = |number: u8, action: Action| {
+        let (given, expires) = (rig.now.wall, rig.now.wall + Duration::from_secs(900));
+        let (id, reason) = (OrderId([number; 16]), "because".into());
+        Arc::new(Order { id, action, reason, given, expires, suppress_logging: false, survives_restart: true })
+    };
+    let listed = |rig: &Rig, new: &Arc<Order>| {
+        rig.core.surviving_orders(Some(new)).iter().map(|order| order.id.0[0]).collect::<Vec<_>>()
+    };
+    let (same, other) = (again(3, Action::Hold(of_domain("x.test"))), again(4, Action::Hold(of_domain("z.test"))));
+    assert_eq!((listed(&rig, &same), listed(&rig, &other)), (vec![3, 2], vec![1, 2, 4]));
+    rig.core.order(rig.now, (*same).clone());
+    let held = rig.admit("x.test", 1);
+    assert_eq!((state(&rig).order.id, state(&rig).total, held.len()), (OrderId([2; 16]), 0, 1), "it is held");
+    let orders: Vec<Order> = rig.core.surviving_orders(None).iter().map(|order| (**order).clone()).collect();
+    assert_eq!(orders.iter().map(|order| order.id.0[0]).collect::<Vec<_>>(), [3, 2]);
+}
+
+#[test]
+fn a_suspension_that_is_over_when_it_is_given_hides_no_other_and_frees_its_queue() {
+    let mut rig = rig(100);
+    give(&mut rig, 1, Action::Suspend(of_domain("x.test")), 10);
+    rig.admit("x.test", 1);
+    give(&mut rig, 2, Action::Suspend(of_domain("z.test")), 0);
+    rig.pass(Duration::from_secs(10));
+    assert_eq!(rig.core.counts().ready, 1, "the first has ended");
+    give(&mut rig, 3, Action::Suspend(of_domain("y.test")), 600);
+    rig.admit("t@y.test", 1);
+    give(&mut rig, 4, Action::Suspend(of_domain("y.test")), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!((rig.core.counts().ready, rig.core.orders().len()), (2, 0));
+}
+
+#[test]
 fn orders_are_listed_found_and_counted_by_kind() {
     let mut rig = rig(1);
     let actions: [fn() -> Action; 3] = [
@@ -524,15 +613,16 @@ fn orders_are_listed_found_and_counted_by_kind() {
     ];
     (1..).zip(actions).for_each(|(number, action)| _ = give(&mut rig, number, action(), 600));
     let ids: Vec<u8> = rig.core.orders().iter().map(|state| state.order.id.0[0]).collect();
-    assert_eq!((ids, rig.core.order_counts()), (vec![1, 2, 3], (1, 2)));
+    let counts = OrderCounts { about_messages: 1, suspensions: 2, surviving_suspensions: 2 };
+    assert_eq!((ids, rig.core.order_counts()), (vec![1, 2, 3], counts));
     for (number, action) in (1..).zip(actions) {
         let id = OrderId([number; 16]);
         assert_eq!(rig.core.order_of(id).map(|order| order.action.clone()), Some(action()));
         assert_eq!(rig.core.same_orders(&action()).map(|order| order.id).collect::<Vec<_>>(), [id]);
     }
-    assert_eq!(rig.core.surviving_orders().len(), 3);
+    assert_eq!(rig.core.surviving_orders(None).len(), 3);
     rig.pass(Duration::from_secs(600));
-    assert!(rig.core.order_of(OrderId([3; 16])).is_none() && rig.core.order_counts() == (0, 0));
+    assert!(rig.core.order_of(OrderId([3; 16])).is_none() && rig.core.order_counts() == OrderCounts::default());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::world::World;
 use clock::Duration;
 use message::Message;
 use queue::{Action, Change, Criteria, Order, OrderId, QueueCore, QueueKey, Rebinding};
+use std::sync::Arc;
 
 impl World {
     /// The operator does something, or takes something back.
@@ -38,8 +39,9 @@ impl World {
             survives_restart: true,
         };
         self.note(|| format!("the operator orders {order:?}"));
-        self.orders.retain(|other| other.action != order.action);
-        self.orders.push(order.clone());
+        let new = Arc::new(order.clone());
+        let orders = self.with_queue(|q, _| q.surviving_orders(Some(&new)));
+        self.orders = orders.iter().map(|order| (**order).clone()).collect();
         self.note_flushes();
         self.with_queue(|q, now| q.order(now, order));
     }
@@ -59,7 +61,8 @@ impl World {
 
     /// Carries out `Effect::OrdersEnded`.
     pub fn orders_ended(&mut self) {
-        self.orders = self.with_queue(|q, _| q.orders().into_iter().map(|state| (*state.order).clone()).collect());
+        let orders = self.with_queue(|q, _| q.surviving_orders(None));
+        self.orders = orders.iter().map(|order| (**order).clone()).collect();
         self.note_flushes();
     }
 

@@ -259,9 +259,9 @@ const FUNCTIONS: &[Function] = &[
         "kumo",
         "memoize",
         "(fn, {name, ttl, capacity, ...}) -> fn",
-        "The same function, whose results are kept for `ttl` and shared by all states: by the name of the cache and the arguments. What is not there is computed once, while others wait. Tables come back as objects that read like tables and copy themselves when written to. `invalidate_with_epoch`, `populate_timeout = 120`, `retry_on_populate_timeout`, `allow_stale_reads`: see the options.",
+        "The same function, whose results are kept for `ttl` and shared by all states: by the name of the cache and the arguments. What is not there is computed once, while others wait. Tables come back as objects that read like tables and copy themselves when written to. The names of `kumo.set_lruttl_cache_capacity` are taken. `invalidate_with_epoch`, `populate_timeout = 120`, `retry_on_populate_timeout`, `allow_stale_reads`: see the options.",
         Example(
-            "local calls = 0 local f = kumo.memoize(function(a, b) calls = calls + 1 return { sum = a + b } end, { name = 'doc', ttl = '1 minute', capacity = 10 }) assert(f(1, 2).sum == 3 and f(1, 2).sum == 3 and calls == 1 and f(2, 2).sum == 4 and calls == 2) local t = f(1, 2) t.sum = 9 t.own = t t[2.0] = 'x' assert(t.sum == 9 and t.own.sum == 9 and t[2] == 'x' and f(1, 2).sum == 3) assert(not pcall(kumo.memoize, function() end, { name = 'x' }))"
+            "local calls = 0 local f = kumo.memoize(function(a, b) calls = calls + 1 return { sum = a + b } end, { name = 'doc', ttl = '1 minute', capacity = 10 }) assert(f(1, 2).sum == 3 and f(1, 2).sum == 3 and calls == 1 and f(2, 2).sum == 4 and calls == 2) local t = f(1, 2) t.sum = 9 t.own = t t[2.0] = 'x' assert(t.sum == 9 and t.own.sum == 9 and t[2] == 'x' and f(1, 2).sum == 3) assert(not pcall(kumo.memoize, function() end, { name = 'x' }) and not pcall(kumo.memoize, function() end, { name = 'dkim_key_cache', ttl = 1, capacity = 1 }))"
         ),
         memoize::memoize
     ),

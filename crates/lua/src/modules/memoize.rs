@@ -8,6 +8,7 @@ use crate::context::Host;
 use crate::convert;
 use crate::guard;
 use crate::memos::{Found, Memo};
+use crate::modules::tuning::CACHES;
 use crate::stored::Stored;
 use config::MemoizeOptions;
 use mlua::{Function, Lua, MultiValue, UserData, UserDataRef, Value, Variadic};
@@ -17,6 +18,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// `kumo.memoize(fn, options)`.
 pub(crate) fn memoize(lua: &Lua, (function, options): (Function, Value)) -> mlua::Result<Function> {
     let options: MemoizeOptions = convert::options("kumo.memoize", &options)?;
+    if CACHES.contains(&&*options.name) {
+        let fault = format!("kumo.memoize: name: `{}` is a cache of the program's own: expected another", options.name);
+        return Err(mlua::Error::runtime(fault));
+    }
     let memo = commons(lua)?.memos.declare(options).map_err(mlua::Error::runtime)?;
     // What a state of an earlier epoch computes counts for states of that epoch only.
     let epoch = lua.app_data_ref::<Host>().map_or(0, |host| host.epoch);

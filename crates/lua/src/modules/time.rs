@@ -141,9 +141,12 @@ const TIME_TYPE: Type = Type {
         Member {
             name: "time:format",
             signature: "(form) -> string",
-            doc: "The moment in a form of `strftime`.",
+            doc: "The moment in a form of `strftime`, as the library chrono has them: `%c`, `%f` (nanoseconds), `%.3f`, `%+` too.",
             proof: Example(
-                "assert(kumo.time.with_ymd_hms(2000, 1, 2, 3, 4, 5):format('%a %d %b %Y %T %z') == 'Sun 02 Jan 2000 03:04:05 +0000')",
+                "local t = kumo.time.with_ymd_hms(2000, 1, 2, 3, 4, 5) \
+                 assert(t:format('%a %d %b %Y %T %z') == 'Sun 02 Jan 2000 03:04:05 +0000') \
+                 assert(t:format('%c|%x|%f|%.3f|%+') == 'Sun Jan  2 03:04:05 2000|01/02/00|000000000|.000|2000-01-02T03:04:05+00:00') \
+                 assert(not pcall(t.format, t, '%!'))",
             ),
         },
         Member {

@@ -233,7 +233,7 @@ const CORES_MAX: usize = 4096;
 const ONE_RUNTIME: &str = "a thread per processor does all work, and as many again carry sessions while there are many";
 
 /// KumoMTA's caches that have a name.
-const CACHES: [&str; 17] = [
+pub(super) const CACHES: [&str; 17] = [
     "acl_check",
     "acl_definition",
     "dkim_key_cache",

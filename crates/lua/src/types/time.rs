@@ -1,6 +1,8 @@
 //! `Time`: a moment as scripts see it (KumoMTA's), always UTC.
 
 use crate::types::time_delta::LuaTimeDelta;
+use chrono::DateTime;
+use chrono::format::StrftimeItems;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use jiff::tz::TimeZone;
@@ -32,6 +34,18 @@ fn text(time: LuaTime) -> String {
     time.utc().strftime(form).to_string()
 }
 
+/// In a form of chrono's (KumoMTA behaviour).
+fn formatted(LuaTime(at): LuaTime, form: &str) -> mlua::Result<String> {
+    let wrong = |why: &str| mlua::Error::runtime(format!("time:format {form:?}: {why}"));
+    let items = StrftimeItems::new(form).parse().map_err(|error| wrong(&error.to_string()))?;
+    // jiff counts below the second with the sign of the whole.
+    let (seconds, nanos) = (at.as_nanosecond().div_euclid(NANOS), at.as_nanosecond().rem_euclid(NANOS));
+    let parts = i64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
+    let at = parts.and_then(|(seconds, nanos)| DateTime::from_timestamp(seconds, nanos));
+    let at = at.ok_or_else(|| wrong("this moment has no such form"))?;
+    Ok(at.format_with_items(items.iter()).to_string())
+}
+
 impl UserData for LuaTime {
     fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
         fields.add_field_method_get("year", |_, this| Ok(this.utc().year()));
@@ -51,10 +65,7 @@ impl UserData for LuaTime {
     }
 
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_method("format", |_, this, form: String| {
-            let written = jiff::fmt::strtime::format(&form, &this.utc());
-            written.map_err(|e| mlua::Error::runtime(format!("time:format {form:?}: {e}")))
-        });
+        methods.add_method("format", |_, this, form: String| formatted(*this, &form));
         methods.add_meta_method(MetaMethod::ToString, |_, this, ()| Ok(text(*this)));
         methods.add_meta_method(MetaMethod::Eq, |_, this, other: UserDataRef<LuaTime>| Ok(*this == *other));
         methods.add_meta_method(MetaMethod::Lt, |_, this, other: UserDataRef<LuaTime>| Ok(*this < *other));
@@ -73,3 +84,6 @@ fn difference(lua: &Lua, this: LuaTime, other: Value) -> mlua::Result<Value> {
     }
     this.moved(LuaTimeDelta::from_lua(other, lua)?, true)?.into_lua(lua)
 }
+
+/// Nanoseconds of a second.
+const NANOS: i128 = 1_000_000_000;
