@@ -11,7 +11,7 @@ use crate::egress::broken_tls::BrokenTls;
 use crate::egress::common::InCommon;
 use crate::egress::connection::Held;
 use crate::egress::maildir::Maildirs;
-use crate::egress::partings::Partings;
+use crate::egress::other_nodes::OtherNodes;
 use crate::epoch_notes::EpochNotes;
 use crate::gate::Gate;
 use crate::ingress::buffer::BufferPool;
@@ -157,7 +157,8 @@ pub struct Shared {
     pub(crate) questions: Questions,
     /// Messages of other nodes that these have not let go yet.
     pub(crate) arrivals: Arrivals,
-    pub(crate) partings: Partings,
+    /// What is kept in mind of nodes to which mail is transferred.
+    pub(crate) other_nodes: OtherNodes,
     /// Who writes Maildirs.
     pub(crate) maildirs: Maildirs,
     /// What policy said of several destinations alike.
@@ -256,7 +257,7 @@ impl Engine {
             broken_tls: Mutex::default(),
             questions: Questions::default(),
             arrivals: Arrivals::default(),
-            partings: Partings::default(),
+            other_nodes: OtherNodes::default(),
             maildirs: Maildirs::default(),
             common: InCommon::default(),
             recovery: Mutex::new(RecoveryState::Pending),

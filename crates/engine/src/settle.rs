@@ -210,7 +210,7 @@ impl Engine {
     fn note_parting(&self, message: &Message) {
         let meta = message.resident.as_deref().map(|resident| &resident.meta);
         if let Some((target, kept)) = meta.and_then(|meta| xfer::target(meta).zip(handed_over(meta))) {
-            self.partings.add(target, kept.origin);
+            self.other_nodes.partings.add(target, kept.origin);
         }
     }
 

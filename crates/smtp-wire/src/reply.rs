@@ -49,9 +49,11 @@ impl Reply {
         self.code / 100 == 5
     }
 
-    /// Appends the wire form: every line with code, enhanced code and CRLF.
+    /// Appends the wire form: every line with code, enhanced code and CRLF. A line that would have more than 512 octets is several
+    /// (RFC 5321 section 4.5.3.1.5), but for a challenge, of which there is one line.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        let mut lines = self.text.split('\n').peekable();
+        let room = if self.code / 100 == 3 { usize::MAX } else { LINE_TEXT_MAX };
+        let mut lines = self.text.split('\n').flat_map(|line| folded(line, room)).peekable();
         while let Some(line) = lines.next() {
             let separator = if lines.peek().is_some() { '-' } else { ' ' };
             self.write_line(separator, line, out);
@@ -79,6 +81,27 @@ impl Reply {
     }
 }
 
+/// A line in pieces of at most `room` octets, which end at blanks where there are any.
+fn folded(line: &str, room: usize) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let line = rest.take()?;
+        if line.len() <= room {
+            return Some(line);
+        }
+        let end = line.floor_char_boundary(room);
+        let (piece, tail) = match line[..end].rfind(' ').filter(|at| *at > 0) {
+            Some(blank) => (&line[..blank], &line[blank + 1..]),
+            None => line.split_at(end),
+        };
+        rest = Some(tail);
+        Some(piece)
+    })
+}
+
+/// Text of a line beside the code, an enhanced code of the longest kind (`5.999.999`), blanks and CRLF.
+const LINE_TEXT_MAX: usize = 512 - 16;
+
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_single_line())
@@ -100,6 +123,25 @@ mod tests {
         let reply = Reply::new(550, "5.7.1 one\ntwo");
         assert_eq!(wire(&reply), "550-5.7.1 one\r\n550 5.7.1 two\r\n");
         assert_eq!(reply.to_single_line(), "550 5.7.1 one two");
+    }
+
+    #[test]
+    fn a_long_line_is_several() {
+        let words = "mail from this address is refused ".repeat(40);
+        let reply = Reply::new(550, &format!("5.7.1 {}\nsecond", words.trim_end()));
+        let lines: Vec<String> = wire(&reply).split_terminator("\r\n").map(str::to_owned).collect();
+        assert!(lines.iter().all(|line| line.len() <= 510), "{lines:?}");
+        let (last, before) = lines.split_last().expect("a line");
+        assert!(before.len() == 3 && before.iter().all(|line| line.starts_with("550-5.7.1 ")), "{lines:?}");
+        assert_eq!(last, "550 5.7.1 second");
+        let texts: Vec<&str> = before.iter().map(|line| &line[10..]).collect();
+        assert_eq!(texts.join(" "), words.trim_end(), "nothing is lost");
+        // Without blanks, and between octets of one character: a line ends before it.
+        let reply = Reply::new(451, &"\u{e9}".repeat(300));
+        assert!(wire(&reply).lines().all(|line| line.len() <= 510 && line.is_char_boundary(4)));
+        assert_eq!(wire(&reply).matches('\u{e9}').count(), 300);
+        let challenge = "a".repeat(1000);
+        assert_eq!(wire(&Reply::new(334, &challenge)), format!("334 {challenge}\r\n"));
     }
 
     #[test]

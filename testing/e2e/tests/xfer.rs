@@ -312,9 +312,11 @@ enum Fault {
     Request(&'static str),
     /// Of this path nobody hears the answer.
     Answer(&'static str),
+    /// Of this path they stay on the line.
+    Silence(&'static str),
 }
 
-/// A bad line to a node: it closes the connection at the fault.
+/// A bad line to a node: it closes the connection at the fault, or says nothing.
 struct Line {
     address: SocketAddr,
     fault: Arc<Mutex<Fault>>,
@@ -354,6 +356,11 @@ fn carry(mut client: TcpStream, node: SocketAddr, fault: &Mutex<Fault>) -> Optio
         let path = String::from_utf8_lossy(&request).split(' ').nth(1)?.to_owned();
         let fault = *fault.lock().expect("no panic");
         if matches!(fault, Fault::Request(of) if of == path) {
+            return None;
+        }
+        if matches!(fault, Fault::Silence(of) if of == path) {
+            // Until who asked hangs up.
+            std::io::copy(&mut client, &mut std::io::sink()).ok()?;
             return None;
         }
         let mut server = TcpStream::connect(node).ok()?;
@@ -587,6 +594,36 @@ fn what_cannot_end_now_holds_up_nobody() {
     assert!(sink.arrivals().is_empty());
 }
 
+/// It is asked once in half a minute; other orders have the settlers meanwhile.
+#[test]
+fn a_node_that_says_nothing_holds_up_nobody() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
+    let (a, b) = (one.launch.clone().env("XFER_REQUEUE", "none").start(), other.launch.start());
+    b.await_recovered(LATER);
+    let line = Line::to(other.http);
+    line.set(Fault::Request(RELEASE));
+    (0..20).for_each(|n| submit_for(&a, &format!("r{n}@x.test"), &line.url()));
+    (0..100).for_each(|_| submit(&a, "dead@y.test"));
+    one.logs(&scratch).await_type("TransientFailure", 120, LATER);
+    line.set(Fault::Silence(DROP));
+    let order = json!({"queue_names": [line.queue()], "reason": "no", "duration": "1h"});
+    http::json(a.http(), "POST", BOUNCE, &order);
+    until(LATER, "a wait in vain", || a.process.stderr().contains("no answer within").then_some(()));
+    let order = json!({"domain": "y.test", "reason": "no", "duration": "0s"});
+    http::json(a.http(), "POST", BOUNCE, &order);
+    one.logs(&scratch).await_records("their ends", 100, LATER, |r| r["type"] == "AdminBounce");
+
+    line.set(Fault::None);
+    until(LATER * 2, "the end of the others", || (a.metric("message_count") == 0.0).then_some(()));
+    assert_eq!(one.logs(&scratch).await_type("AdminBounce", 120, LATER).len(), 120);
+    assert_eq!(http::get(b.http(), ARRIVALS).1, "[]");
+    a.stop();
+    b.stop();
+    assert!(sink.arrivals().is_empty());
+}
+
 #[test]
 fn what_another_node_says_twice_counts_once_and_over_kills() {
     let scratch = Scratch::new();
@@ -634,6 +671,9 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     assert_eq!(recipients(&sink, 1), ["r@x.test"]);
     // That is known until its sender says that it is not needed; then it would be a new one.
     until(SOON, "its end", || (b.metric("message_count") == 0.0).then_some(()));
+    // A kill may take the record, as long as that is not written.
+    let delivered = other.logs(&scratch).await_type("Delivery", 1, LATER);
+    assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&next["id"], &json!(7)));
     b.process.kill();
     b = other.launch.start();
     b.await_recovered(LATER);
@@ -648,8 +688,6 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     }
     assert_eq!(about(&b, RELEASE, &old), "released", "it waited for its sender yet");
     assert_eq!(recipients(&sink, 2), ["r@x.test", "r@x.test"]);
-    let delivered = other.logs(&scratch).await_type("Delivery", 1, LATER);
-    assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&next["id"], &json!(7)));
 
     let mut own = parcel(ORIGINAL);
     own[17..33].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x01]);

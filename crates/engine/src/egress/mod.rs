@@ -15,6 +15,7 @@ pub(crate) mod dispatcher;
 mod generator;
 pub(crate) mod lent;
 pub(crate) mod maildir;
+pub(crate) mod other_nodes;
 pub(crate) mod partings;
 mod password;
 pub(crate) mod resolve;

@@ -56,7 +56,7 @@ impl XferCarrier {
 
     /// The message's id there.
     async fn transfer(&mut self, engine: &Engine, in_hand: &InHand, draft: Draft) -> Result<String, String> {
-        if engine.partings.count(&self.target) >= PARTINGS_ENOUGH {
+        if engine.other_nodes.partings.count(&self.target) >= PARTINGS_ENOUGH {
             self.tell_partings(engine).await;
         }
         let local = draft.id;
@@ -97,7 +97,7 @@ impl XferCarrier {
     /// Tells of which messages this node will not ask again, once it has durably forgotten them. Another time, if it cannot.
     async fn tell_partings(&mut self, engine: &Engine) {
         let target = self.target.clone();
-        while let Some(telling) = engine.partings.tell(&target) {
+        while let Some(telling) = engine.other_nodes.partings.tell(&target) {
             let told = async {
                 engine.spool.flush().await.map_err(|error| error.to_string())?;
                 let body = json!({"origins": telling.origins()}).to_string();
@@ -145,9 +145,9 @@ impl Engine {
         let Some((kept, target)) = meta.and_then(|meta| handed_over(meta).zip(xfer::target(meta))) else {
             return Some(queued);
         };
-        match tokio::time::timeout(RECALL_MAX, recall(self, &kept, target)).await {
-            Ok(Ok(ArrivalState::Dropped | ArrivalState::Unknown)) => Some(queued),
-            Ok(Ok(ArrivalState::Released)) => {
+        match self.recall(&kept, target).await {
+            Ok(ArrivalState::Dropped | ArrivalState::Unknown) => Some(queued),
+            Ok(ArrivalState::Released) => {
                 let reply = transferred(&kept.id);
                 let outcomes = all_pending(&queued.message, Verdict::Delivered, &reply);
                 let facts = AttemptFacts {
@@ -158,19 +158,45 @@ impl Engine {
                 self.settle_attempt(queued, outcomes, &facts);
                 None
             }
-            failed => {
-                let why =
-                    failed.map_or_else(|_| format!("no answer within {RECALL_MAX:?}"), |f| f.err().unwrap_or_default());
+            Err(unanswered) => {
                 let id = queued.message.id;
-                tracing::warn!(
-                    "message {id} cannot end while {target} may be told to deliver it as {}: {why}",
-                    kept.id
-                );
+                if let Unanswered::Asked(why) = unanswered {
+                    tracing::warn!(
+                        "message {id} cannot end while {target} may be told to deliver it as {}: {why}",
+                        kept.id
+                    );
+                }
                 self.not_ended(queued, order);
                 None
             }
         }
     }
+
+    /// Has another node forget a message, unless it let others wait in vain just now.
+    async fn recall(&self, kept: &Kept, target: &str) -> Result<ArrivalState, Unanswered> {
+        let silences = &self.other_nodes.silences;
+        if !silences.may_ask(target, self.clock.mono()) {
+            return Err(Unanswered::NotAsked);
+        }
+        match tokio::time::timeout(RECALL_MAX, recall(self, kept, target)).await {
+            Ok(answer) => {
+                silences.answered(target);
+                answer.map_err(Unanswered::Asked)
+            }
+            Err(_) => {
+                silences.did_not_answer(target, self.clock.mono());
+                Err(Unanswered::Asked(format!("no answer within {RECALL_MAX:?}")))
+            }
+        }
+    }
+}
+
+/// Why it is not known what became of a message on another node.
+enum Unanswered {
+    /// That node says nothing these days.
+    NotAsked,
+    /// Why there was no answer.
+    Asked(String),
 }
 
 /// Has another node forget a message; what became of it there.
