@@ -65,10 +65,17 @@ impl Automation {
         let queue = QueueName::parse(&record.queue);
         // Nothing has happened yet that lies ahead: somebody's clock is wrong.
         let at = record.timestamp.min(now);
+        // The same rule may stand in several blocks that apply: it counts once.
+        let mut counted: HashMap<&str, bool> = HashMap::new();
         for matched in rules {
             let rule_hash = matched.rule.hash();
             let expires = ended(at, matched.rule);
-            if expires <= now || !self.is_time(record, at, matched.rule, &mut observed) {
+            if expires <= now {
+                continue;
+            }
+            let is_time =
+                *counted.entry(rule_hash).or_insert_with(|| self.is_time(record, at, matched.rule, &mut observed));
+            if !is_time {
                 continue;
             }
             let reason = reason(matched.rule);

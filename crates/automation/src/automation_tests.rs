@@ -108,6 +108,14 @@ fn a_threshold_counts_for_each_ready_queue_within_the_duration() {
 }
 
 #[test]
+fn a_rule_that_stands_in_two_blocks_counts_each_response_once() {
+    let rule = "regex = 'busy'\nduration = '1h'\naction = 'Suspend'\ntrigger = { Threshold = '3/hr' }\n";
+    let mut play = Play::new(&format!("[['default'.automation]]\n{rule}[['d.test'.automation]]\n{rule}"));
+    let told: Vec<usize> = (0..4).map(|second| play.hear(second, "d.test", "ip-1", "busy").told.len()).collect();
+    assert!(told[..2].iter().all(|count| *count == 0) && told[2] > 0, "{told:?}");
+}
+
+#[test]
 fn what_goes_on_is_told_again_now_and_then_and_never_ends_early() {
     let mut play = Play::new("[['default'.automation]]\nregex = 'no'\nduration = '100s'\naction = 'Suspend'");
     let told: Vec<usize> = (0..=40).map(|second| play.hear(second, "d.test", "a", "no").told.len()).collect();

@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use message::{Draft, Envelope, Meta, TlsDemand};
 use policy::{Event, Interest};
 use record::{LogRecord, RecordType};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Mailbox, Reply, ReversePath};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -245,6 +245,7 @@ impl Engine {
             }
             match self.commit(prepared).await {
                 Ok(_) => return,
+                Err(Refusal { reply, .. }) if reply.is_permanent() => return self.keep_each(hook, sound, &reply).await,
                 Err(Refusal { reply, .. }) if !std::mem::replace(&mut refused, true) => {
                     tracing::error!("log hook {}: records wait, trying again each second: {reply}", hook.options.name);
                 }
@@ -252,6 +253,17 @@ impl Engine {
             }
             sleep(PAUSE).await;
             wanted = sound;
+        }
+    }
+
+    /// One of several cannot be kept, whenever it is tried: the others are, each by itself.
+    async fn keep_each(&self, hook: &RecordHook, mut wanted: Vec<Draft>, reply: &Reply) {
+        if wanted.len() > 1 {
+            for draft in wanted {
+                Box::pin(self.keep_offered(hook, vec![draft])).await;
+            }
+        } else if let Some(draft) = wanted.pop() {
+            tracing::error!("log hook {}: the record {} is dropped: {reply}", hook.options.name, draft.id);
         }
     }
 }

@@ -4,6 +4,7 @@ use message::{Message, Meta, Resident};
 use mime::HeaderBlock;
 use record::LogRecord;
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// What a record is about.
 #[derive(Clone, Copy)]
@@ -49,16 +50,19 @@ pub(crate) fn copy_meta(meta: &Meta, wanted: &[String], out: &mut Map<String, Va
 /// list (KumoMTA behaviour).
 fn copy_headers(head: &[u8], wanted: &[String], out: &mut Map<String, Value>) {
     let block = HeaderBlock::parse(head);
+    // As `out` has them, by their names in lower case: a message has ten thousand fields, if a stranger likes.
+    let mut known: HashMap<String, String> = HashMap::new();
     for field in block.view(head).iter() {
         let name = field.name_text();
         if !wanted.iter().any(|wanted| is_wanted(&name, wanted)) {
             continue;
         }
         let value = Value::String(field.decoded());
-        match out.iter_mut().find(|(first, _)| first.eq_ignore_ascii_case(&name)) {
-            Some((_, Value::Array(several))) => several.push(value),
-            Some((_, one)) => *one = Value::Array(vec![one.take(), value]),
-            None => _ = out.insert(name.to_string(), value),
+        let first = known.entry(name.to_ascii_lowercase()).or_insert_with(|| name.to_string());
+        match out.get_mut(first) {
+            Some(Value::Array(several)) => several.push(value),
+            Some(one) => *one = Value::Array(vec![one.take(), value]),
+            None => _ = out.insert(first.clone(), value),
         }
     }
 }

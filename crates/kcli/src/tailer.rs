@@ -21,8 +21,8 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "tailer", bin_name = "tailer", version)]
 pub struct Options {
-    /// Which file names are segments.
-    #[arg(long, value_name = "GLOB", default_value = "*")]
+    /// Which file names are segments: those with a time, unless given.
+    #[arg(long, value_name = "GLOB", default_value = SEGMENTS)]
     pattern: String,
     /// Remember in the file .NAME of the directory what was printed, and begin behind that. Without --tail, --no-follow and
     /// filters the name is tailer-checkpoint unless given; with any of them nothing is remembered unless it is given.
@@ -140,6 +140,9 @@ fn is_passed_over(fault: &JsonlError) -> bool {
 
 /// The checkpoint of KumoMTA's tailer.
 const CHECKPOINT: &str = "tailer-checkpoint";
+
+/// Names with the time of a segment: what else lies in the directory, a diagnostic log for instance, is none.
+const SEGMENTS: &str = "*[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]-[0-9][0-9][0-9][0-9][0-9][0-9]*";
 
 #[cfg(test)]
 mod tests {

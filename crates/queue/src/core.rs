@@ -32,7 +32,7 @@ use config::{QueueConfig, RefreshStrategy};
 use hashbrown::HashMap;
 use message::{Message, TlsDemand};
 use smtp_wire::{EnhancedCode, Reply};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A scheduled queue's number; never reused.
@@ -622,51 +622,6 @@ impl QueueCore {
         key
     }
 
-    /// Forgets queues that nobody has used for a while.
-    fn sweep(&mut self, now: Instant) {
-        self.rates.sweep(now);
-        self.leases.sweep();
-        self.sources.sweep(now);
-        let (scheduled, domains) = (&mut self.scheduled, &mut self.domains);
-        self.by_name.retain(|name, namesakes| {
-            for place in namesakes.iter_mut() {
-                let gone = place.take_if(|key| {
-                    scheduled.get(key).is_some_and(|q| q.is_unused(now)) && scheduled.remove(key).is_some()
-                });
-                gone.into_iter().for_each(|key| domains.remove(name, key));
-            }
-            namesakes.iter().any(Option::is_some)
-        });
-        let scheduled = &mut self.scheduled;
-        for (key, ready) in &mut self.ready {
-            // Whoever stands in line and has nothing to promote any more found another way.
-            let mut waits = |waiter: &QueueKey| match scheduled.get_mut(waiter) {
-                Some(queue) if queue.due.is_empty() => !queue.waits_at.remove(key),
-                Some(_) => true,
-                None => false,
-            };
-            ready.waiters.retain(&mut waits);
-            ready.small_waiters.retain(&mut waits);
-            ready.rest();
-        }
-        let ready = &mut self.ready;
-        let unused = |r: &ReadyQueue| r.is_unused(now) && now.saturating_since(r.last_used) > READY_IDLE_MAX;
-        let mut gone = BTreeSet::new();
-        self.ready_by_name.retain(|(name, _), key| {
-            let goes = ready.get(key).is_some_and(|ready| unused(ready));
-            if goes {
-                ready.remove(key);
-                gone.insert(name.clone());
-            }
-            !goes
-        });
-        // A name whose other destinations go on is not forgotten.
-        if !gone.is_empty() {
-            self.ready_by_name.keys().for_each(|(name, _)| _ = gone.remove(name));
-        }
-        self.effects.extend(gone.into_iter().map(Effect::Forgotten));
-    }
-
     /// Looks at everything that waits for something other than a time. Each of those waits has
     /// somebody who ends it; this is the net below them, and what refreshes the definitions of
     /// queues in which nothing moves. What nobody would have ended is counted: the simulator
@@ -760,8 +715,6 @@ const SHED_PER_VISIT: usize = 8192;
 const STALE_TIMERS_MAX: usize = 65_536;
 /// How often unused queues are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-/// A ready queue idle for so long is forgotten (KumoMTA behaviour).
-const READY_IDLE_MAX: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,7 @@ mod shared;
 mod sources;
 mod survey;
 mod suspensions;
+mod sweep;
 pub mod throttle;
 mod volatile;
 mod walk;

@@ -304,7 +304,8 @@ impl ReadyQueue {
         ((limit * share).ceil() as usize).min(waiting)
     }
 
-    /// True when nothing refers to this queue, nobody waits in it, and nothing is lost with it: not that its destination is dead.
+    /// True when nothing refers to this queue, nobody waits in it, and nothing is lost with it: not that its destination is dead. Its
+    /// rates are remembered.
     pub fn is_unused(&self, now: Instant) -> bool {
         let is_dead = self.window.as_ref().is_some_and(|window| now < window.closed_until());
         let nobody_waits = self.waiters.is_empty() && self.small_waiters.is_empty();
@@ -338,6 +339,12 @@ impl ReadyQueue {
     /// What its limits are for this node now.
     pub fn set_leases(&mut self, rates: &SharedRates) {
         (self.leases, self.cluster_leases) = lease_sets(&self.leg.path, &self.name, &rates.grants);
+    }
+
+    /// It is gone: what it used up of its rates is remembered for who has its name next.
+    pub fn leave_rates(&mut self, rates: &mut SharedRates) {
+        let all = [&mut self.message_rates, &mut self.connection_rates, &mut self.selection_rates];
+        all.into_iter().for_each(|own| own.leave(rates));
     }
 
     fn set_rates(&mut self, rates: &mut SharedRates) {

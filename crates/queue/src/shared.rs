@@ -1,6 +1,7 @@
 //! Limits that ready queues share by name: rates, and leases for connections.
 //!
-//! Owns the memory of every named rate (`additional_message_rate_throttles`, `additional_source_selection_rates`) and the
+//! Owns the memory of every named rate (`additional_message_rate_throttles`, `additional_source_selection_rates`), keeps that of
+//! queues' own rates for queues that are gone, and the
 //! count of every named lease (`additional_connection_limits`). Whoever needs several takes all of them or none, so
 //! nobody holds one while he waits for another. Who waits for a lease stands in line for it and is called when
 //! one comes back. Knows names and numbers, nothing of messages.
@@ -25,6 +26,14 @@ pub(crate) struct SharedRates {
 impl SharedRates {
     fn arrival(&self, name: &str) -> Instant {
         self.arrivals.get(name).copied().unwrap_or(Instant::ZERO)
+    }
+
+    /// Keeps the memory of a rate for whoever has it next.
+    fn remember(&mut self, own: &Own) {
+        if own.gcra.arrival() > Instant::ZERO {
+            let arrival = self.arrivals.entry(own.key.clone()).or_insert(Instant::ZERO);
+            *arrival = own.gcra.arrival().max(*arrival);
+        }
     }
 
     /// Forgets what is as if it had never been.
@@ -88,9 +97,15 @@ impl Rates {
         shared: &mut SharedRates,
     ) {
         match own.0.is_none() && named.is_empty() {
-            true => self.0 = None,
+            true => self.leave(shared),
             false => self.0.get_or_insert_default().redefine(own, named, shared),
         }
+    }
+
+    /// Whose they were is gone. What he used up stays used up for who has his name next.
+    pub fn leave(&mut self, shared: &mut SharedRates) {
+        let own = self.0.take().and_then(|defined| defined.own);
+        own.iter().for_each(|own| shared.remember(own));
     }
 
     /// The cluster's rates of which there is no grant, when nothing else is in the way.
@@ -148,10 +163,33 @@ pub(crate) enum Binds {
 /// What there is of them.
 #[derive(Debug, Default)]
 struct Defined {
-    own: Option<Gcra>,
-    named: Vec<(Arc<str>, Rate)>,
+    own: Option<Own>,
+    named: Vec<Named>,
     /// Those that the cluster counts, whosever they are.
     cluster: Option<ClusterRates>,
+}
+
+/// A rate of one's own.
+#[derive(Debug)]
+struct Own {
+    gcra: Gcra,
+    /// What it is remembered by.
+    key: Arc<str>,
+}
+
+/// A rate that is shared by name.
+#[derive(Debug)]
+struct Named {
+    name: Arc<str>,
+    rate: Rate,
+    /// What it is remembered by.
+    key: Arc<str>,
+}
+
+impl Named {
+    fn check(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
+        self.rate.check(shared.arrival(&self.key), now)
+    }
 }
 
 impl Defined {
@@ -163,13 +201,23 @@ impl Defined {
     ) {
         let is_on = shared.grants.is_on();
         let of_cluster = |spec: &&ThrottleSpec| is_on && !spec.local;
-        let mine = own.filter(|spec| !of_cluster(spec)).map(Rate::from);
-        if self.own.as_ref().map(Gcra::rate) != mine {
-            self.own = mine.map(Gcra::new);
+        let mine = own.filter(|spec| !of_cluster(spec));
+        if self.own.as_ref().map(|own| own.gcra.rate()) != mine.map(Rate::from) {
+            self.own.take().iter().for_each(|own| shared.remember(own));
+            self.own = mine.map(|spec| {
+                let key: Arc<str> = spec_key(&own_name(), spec).into();
+                let arrival = shared.arrivals.remove(&key).unwrap_or(Instant::ZERO);
+                Own { gcra: Gcra::after(Rate::from(spec), arrival), key }
+            });
         }
         let of_node = named.iter().filter(|(_, spec)| !of_cluster(spec));
-        self.named = of_node.map(|(name, spec)| (name.as_str().into(), Rate::from(spec))).collect();
-        let key = |name: &str, spec: &ThrottleSpec| (cluster_key(name, spec).into(), *spec);
+        let of_name = |(name, spec): (&String, &ThrottleSpec)| Named {
+            name: name.as_str().into(),
+            rate: Rate::from(spec),
+            key: spec_key(name, spec).into(),
+        };
+        self.named = of_node.map(of_name).collect();
+        let key = |name: &str, spec: &ThrottleSpec| (spec_key(name, spec).into(), *spec);
         let own = own.filter(of_cluster).map(|spec| key(&own_name(), spec));
         let named = named.iter().filter(|(_, spec)| of_cluster(spec)).map(|(name, spec)| key(name, spec));
         self.cluster = shared.grants.set_of(own.into_iter().chain(named).collect());
@@ -187,18 +235,16 @@ impl Defined {
     }
 
     fn binds(&self, shared: &SharedRates, now: Instant) -> Option<Binds> {
-        let own = self.own.iter().filter_map(|gcra| Some((gcra.check(now).err()?, Binds::Own)));
+        let own = self.own.iter().filter_map(|own| Some((own.gcra.check(now).err()?, Binds::Own)));
         let named = self.named.iter();
-        let named = named.filter_map(|(name, rate)| {
-            Some((rate.check(shared.arrival(name), now).err()?, Binds::Named(name.clone())))
-        });
+        let named = named.filter_map(|named| Some((named.check(shared, now).err()?, Binds::Named(named.name.clone()))));
         let cluster = self.cluster.iter().filter_map(|of| Some((shared.check(of, now).err()?, Binds::Cluster)));
         own.chain(named).chain(cluster).max_by_key(|(wait, _)| *wait).map(|(_, binds)| binds)
     }
 
     fn check_here(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
-        let own = self.own.iter().map(|gcra| gcra.check(now));
-        let named = self.named.iter().map(|(name, rate)| rate.check(shared.arrival(name), now));
+        let own = self.own.iter().map(|own| own.gcra.check(now));
+        let named = self.named.iter().map(|named| named.check(shared, now));
         own.chain(named).filter_map(Result::err).max().map_or(Ok(()), Err)
     }
 
@@ -214,11 +260,11 @@ impl Defined {
 
     /// Behind a check.
     fn charge(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
-        if let Some(gcra) = &mut self.own {
-            gcra.admit(now)?;
+        if let Some(own) = &mut self.own {
+            own.gcra.admit(now)?;
         }
-        for (name, rate) in &self.named {
-            let arrival = shared.arrivals.entry(name.clone()).or_insert(Instant::ZERO);
+        for Named { key, rate, .. } in &self.named {
+            let arrival = shared.arrivals.entry(key.clone()).or_insert(Instant::ZERO);
             *arrival = rate.charge(*arrival, now);
         }
         if let Some(of) = &self.cluster {
@@ -228,8 +274,8 @@ impl Defined {
     }
 }
 
-/// What the cluster counts a rate under: one that changed is another (KumoMTA behaviour).
-fn cluster_key(name: &str, spec: &ThrottleSpec) -> String {
+/// What a rate is remembered by, here and in the cluster: one that changed is another (KumoMTA behaviour).
+fn spec_key(name: &str, spec: &ThrottleSpec) -> String {
     format!("{name}:{}:{}:{}", spec.limit, spec.burst(), spec.period_s)
 }
 
@@ -263,6 +309,8 @@ pub(crate) struct Leases(HashMap<Arc<str>, Lease>);
 #[derive(Debug, Default)]
 struct Lease {
     taken: u64,
+    /// The highest limit of who waits, or higher.
+    highest: u64,
     /// Who waits and has no connection at all, in turn; they go first.
     without: VecDeque<ReadyKey>,
     /// Who would have one more, in turn.
@@ -292,11 +340,16 @@ impl Lease {
             // Whoever is in line for the first keeps its place.
             Some(_) => {}
         }
+        self.highest = self.highest.max(limit);
         self.waits.insert(who, Wait { is_without: before == Some(true) || !has_some, limit });
     }
 
     /// The first in line who may have one.
     fn call(&mut self) -> Option<ReadyKey> {
+        // Nobody of thousands, as a rule: each of them had to be looked at.
+        if self.taken >= self.highest {
+            return None;
+        }
         let (taken, waits) = (self.taken, &self.waits);
         let may = |who: &ReadyKey| waits.get(who).is_some_and(|wait| taken < wait.limit);
         let who = match self.without.iter().position(may) {
@@ -304,6 +357,9 @@ impl Lease {
             None => self.for_more.iter().position(may).and_then(|at| self.for_more.remove(at)),
         }?;
         self.waits.remove(&who);
+        if self.waits.is_empty() {
+            self.highest = 0;
+        }
         Some(who)
     }
 }
@@ -428,6 +484,48 @@ mod tests {
         assert_eq!(leases.call_next(&narrow), None);
         (0..2).for_each(|_| leases.give_back(&wide));
         assert_eq!(leases.call_next(&wide), Some(who[1]));
+    }
+
+    #[test]
+    fn a_rate_of_ones_own_is_remembered_for_who_has_the_name_next_and_another_has_its_own() {
+        let spec = |text: &str| -> ThrottleSpec { text.parse().expect("a throttle") };
+        let (mut shared, now, none) = (SharedRates::default(), Instant::from_micros(1), BTreeMap::new());
+        let (hourly, quick) = (spec("100/h"), spec("1000/s"));
+        let name = || "kumomta.queue_message_rate.x.test".to_owned();
+        let used_up = |rates: &mut Rates, shared: &mut SharedRates, at: Instant| {
+            std::iter::from_fn(|| rates.admit(shared, at).ok()).count()
+        };
+        let mut first = Rates::default();
+        first.redefine((Some(&hourly), name), &none, &mut shared);
+        assert_eq!(used_up(&mut first, &mut shared, now), 100);
+        first.leave(&mut shared);
+        let later = now + Duration::from_secs(720);
+        shared.sweep(later);
+        let mut next = Rates::default();
+        next.redefine((Some(&hourly), name), &none, &mut shared);
+        assert_eq!((used_up(&mut next, &mut shared, later), shared.len()), (20, 0), "a fifth of an hour has passed");
+        // One that changes is another, and finds what it left when it comes back.
+        next.redefine((Some(&quick), name), &none, &mut shared);
+        assert_eq!(next.check(&shared, later), Ok(()));
+        next.redefine((None, name), &none, &mut shared);
+        next.redefine((Some(&hourly), name), &none, &mut shared);
+        assert_eq!(next.check(&shared, later), Err(Duration::from_secs(36)));
+    }
+
+    #[test]
+    fn names_are_one_account_as_long_as_the_rate_is_the_same() {
+        let spec = |text: &str| -> ThrottleSpec { text.parse().expect("a throttle") };
+        let named = |text| BTreeMap::from([("all".to_owned(), spec(text))]);
+        let (mut shared, now) = (SharedRates::default(), Instant::from_micros(1));
+        let (mut slow, mut fast) = (Rates::default(), Rates::default());
+        slow.redefine((None, String::new), &named("1/day"), &mut shared);
+        fast.redefine((None, String::new), &named("1000/s"), &mut shared);
+        assert_eq!(slow.admit(&mut shared, now), Ok(()));
+        assert_eq!(fast.check(&shared, now), Ok(()), "a day's wait is not another rate's");
+        slow.redefine((None, String::new), &named("100/day"), &mut shared);
+        assert_eq!(slow.check(&shared, now), Ok(()));
+        slow.redefine((None, String::new), &named("1/day"), &mut shared);
+        assert_eq!(slow.check(&shared, now), Err(Duration::from_secs(86_400)));
     }
 
     #[test]

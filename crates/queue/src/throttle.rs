@@ -31,7 +31,8 @@ impl Rate {
     /// rounded to whole events.
     pub fn share(spec: &ThrottleSpec, share: f64) -> Rate {
         let burst = ((spec.burst() as f64 * share).ceil() as u64).max(1);
-        Rate::new(spec.limit, spec.period().div_f64(share), burst)
+        let period = Duration::try_from_secs_f64(spec.period().as_secs_f64() / share).unwrap_or(Duration::MAX);
+        Rate::new(spec.limit, period, burst)
     }
 
     /// Whether an event may happen now, given the theoretical arrival time; else how long to wait before asking again.
@@ -89,9 +90,19 @@ impl Gcra {
         Gcra { rate, arrival: Instant::ZERO }
     }
 
+    /// The same with the memory of another: its theoretical arrival time.
+    pub fn after(rate: Rate, arrival: Instant) -> Gcra {
+        Gcra { rate, arrival }
+    }
+
     /// What it holds to.
     pub fn rate(&self) -> Rate {
         self.rate
+    }
+
+    /// Its memory: the theoretical arrival time.
+    pub fn arrival(&self) -> Instant {
+        self.arrival
     }
 
     /// Takes one event's worth, or says how long to wait before asking again.
@@ -133,6 +144,14 @@ mod tests {
         assert_eq!(rate.remaining(arrival, now), 0);
         assert_eq!(rate.remaining(arrival, now + Duration::from_millis(199)), 1);
         assert_eq!(rate.remaining(arrival, now + Duration::from_millis(200)), 2);
+    }
+
+    #[test]
+    fn a_part_of_a_rate_may_be_as_small_as_it_likes() {
+        let spec: ThrottleSpec = "1/200000000000000d".parse().expect("a throttle");
+        for share in [0.5, 1e-300] {
+            assert!(Rate::share(&spec, share).interval() > Duration::from_secs(1 << 40));
+        }
     }
 
     #[test]

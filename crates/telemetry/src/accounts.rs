@@ -5,7 +5,7 @@
 
 use crate::log::LogError;
 use crate::ring::room_for_head;
-use crate::segment::mark_leftovers_done;
+use crate::segment::{ACCOUNTS, mark_leftovers_done};
 use crate::stream::{Form, Stream};
 use access::{Access, AuthInfo, Disposition, Identity, Rule};
 use config::AcctLog;
@@ -53,7 +53,7 @@ impl Accounts {
         let directory = |cause| LogError::Directory { dir: options.log_dir.clone(), cause };
         std::fs::create_dir_all(&options.log_dir).map_err(directory)?;
         mark_leftovers_done(&options.log_dir).map_err(directory)?;
-        let form = Form { options: options.segments(), prefix: "acct-", suffix: String::new(), header: Vec::new() };
+        let form = Form { options: options.segments(), prefix: ACCOUNTS, suffix: String::new(), header: Vec::new() };
         let stream = Stream::open(form).map_err(LogError::Thread)?;
         Ok(Accounts(Some(Arc::new(Opened { options: options.clone(), stream }))))
     }

@@ -5,6 +5,7 @@
 //! is then read by whoever searches. Indexes whose segments are gone are removed when a segment is finished.
 
 use crate::index::{Block, Key, MAGIC, index_name, indexed_segment};
+use crate::segment::is_segment;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -71,7 +72,9 @@ pub(crate) fn remove_index(segment: &Path) -> io::Result<()> {
 pub(crate) fn remove_orphans(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
-        let Some(segment) = name.to_str().and_then(indexed_segment) else { continue };
+        let segment = name.to_str().and_then(indexed_segment);
+        // A checkpoint may be called like an index.
+        let Some(segment) = segment.filter(|name| is_segment(name)) else { continue };
         let segment = dir.join(segment);
         if !segment.try_exists()? {
             remove_index(&segment)?;
@@ -104,11 +107,13 @@ mod tests {
             Blocks::of(&octets).map(|block| ["a", "b", "c"].map(|id| block.may_have(Key::id(id)))).collect();
         assert_eq!(has, [[true, true, false], [false, false, true]]);
         fs::write(dir.path().join(".other.idx"), "x").expect("writes");
+        let checkpoint = dir.path().join(".event-stream-crm.index");
+        fs::write(&checkpoint, "x").expect("writes");
         remove_orphans(dir.path()).expect("nothing to do");
         assert!(path.exists());
         fs::remove_file(&segment).expect("removes");
         remove_orphans(dir.path()).expect("removes");
-        assert!(!path.exists() && dir.path().join(".other.idx").exists());
+        assert!(!path.exists() && dir.path().join(".other.idx").exists() && checkpoint.exists());
     }
 
     #[test]

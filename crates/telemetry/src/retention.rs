@@ -5,6 +5,7 @@
 //! tried again the next time.
 
 use crate::index_file::remove_index;
+use crate::segment::is_time;
 use config::LocalLogs;
 use std::fs;
 use std::io;
@@ -116,17 +117,6 @@ fn finished(dir: &Path, (prefix, suffix): (&str, &str)) -> io::Result<Vec<Finish
     Ok(found)
 }
 
-/// The time in a segment's name.
-fn is_time(text: &str) -> bool {
-    text.len() == TIME.len()
-        && text
-            .bytes()
-            .zip(TIME.bytes())
-            .all(|(is, shape)| if shape == b'0' { is.is_ascii_digit() } else { is == shape })
-}
-
-/// What it looks like.
-const TIME: &str = "00000000-000000.000000000";
 /// Time between two looks.
 const LOOKS_EVERY: Duration = Duration::from_secs(30);
 

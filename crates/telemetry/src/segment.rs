@@ -197,17 +197,29 @@ fn no_encoder() -> io::Error {
 pub(crate) fn mark_leftovers_done(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if hidden {
+        if !entry.file_name().to_str().is_some_and(is_segment) {
             continue;
         }
         match mark_leftover(&entry) {
+            Ok(()) => {}
             // Whoever ships segments was faster.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            marked => marked?,
+            Err(error) => tracing::warn!("{} stays writable: {error}", entry.path().display()),
         }
     }
     Ok(())
+}
+
+/// Whether a file of that name is a segment of some log.
+pub(crate) fn is_segment(name: &str) -> bool {
+    let name = name.strip_prefix(ACCOUNTS).unwrap_or(name);
+    name.get(..TIME.len()).is_some_and(is_time)
+}
+
+/// The time in a segment's name.
+pub(crate) fn is_time(text: &str) -> bool {
+    let is_like = |(is, shape): (u8, u8)| if shape == b'0' { is.is_ascii_digit() } else { is == shape };
+    text.len() == TIME.len() && text.bytes().zip(TIME.bytes()).all(is_like)
 }
 
 fn mark_leftover(entry: &fs::DirEntry) -> io::Result<()> {
@@ -246,6 +258,10 @@ fn last_named(dir: &Path, prefix: &str, suffix: &str) -> io::Result<Option<Offse
     Ok(last.map(PrimitiveDateTime::assume_utc))
 }
 
+/// Before the time of a segment of the accounting log.
+pub(crate) const ACCOUNTS: &str = "acct-";
+/// What the time looks like.
+const TIME: &str = "00000000-000000.000000000";
 /// A name that is further ahead of the clock is told.
 const AHEAD_MAX: Duration = Duration::SECOND;
 const NAME: &[BorrowedFormatItem<'_>] =
@@ -255,6 +271,17 @@ const NAME: &[BorrowedFormatItem<'_>] =
 mod tests {
     use super::*;
     use time::macros::datetime;
+
+    #[test]
+    fn segments_that_were_left_are_marked_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let segments = ["20261125-033000.123456789", "20261125-033000.123456789-fbl", "acct-20261125-033000.123456789"];
+        let others = ["kumod-diagnostics.2026-11-29", "notes.txt", "20261125", ".20261125-033000.123456789.index"];
+        segments.iter().chain(&others).for_each(|name| fs::write(dir.path().join(name), "x").expect("writes"));
+        mark_leftovers_done(dir.path()).expect("lists");
+        let is_done = |name: &&str| fs::metadata(dir.path().join(name)).expect("there").permissions().readonly();
+        assert!(segments.iter().all(|name| is_done(name)) && !others.iter().any(|name| is_done(name)));
+    }
 
     #[test]
     fn a_segment_is_named_behind_those_that_are_there() {

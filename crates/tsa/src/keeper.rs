@@ -27,6 +27,8 @@ struct Inner {
     file: Option<KeptFile>,
     /// True when effects differ from the file's.
     is_changed: AtomicBool,
+    /// Whoever writes the file has it: one at a time.
+    writes: Mutex<()>,
     news: Sender<Arc<Effect>>,
     /// When something undone was said last, in seconds since 1970.
     said_undone_s: AtomicI64,
@@ -52,6 +54,7 @@ impl Keeper {
             automation: Mutex::new(automation),
             file,
             is_changed: AtomicBool::new(false),
+            writes: Mutex::new(()),
             news,
             said_undone_s: AtomicI64::new(0),
             records: AtomicU64::new(0),
@@ -166,6 +169,7 @@ impl Keeper {
     fn keep(&self) {
         self.automation().expire(now());
         let Some(file) = &self.0.file else { return };
+        let _writes = self.0.writes.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.0.is_changed.swap(false, Ordering::Relaxed) {
             return;
         }

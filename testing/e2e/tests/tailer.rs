@@ -36,8 +36,10 @@ fn segment(path: &Path, numbers: std::ops::Range<usize>) {
 fn killed_under_way(words: &[&str]) -> Option<(Scratch, Vec<Value>)> {
     let scratch = Scratch::new();
     let dir = scratch.folder("logs");
-    segment(&dir.join("1"), 0..RECORDS / 2);
-    segment(&dir.join("2"), RECORDS / 2..RECORDS);
+    segment(&dir.join("20261125-033000.000000001"), 0..RECORDS / 2);
+    segment(&dir.join("20261125-033000.000000002"), RECORDS / 2..RECORDS);
+    // What is no segment is no obstacle: a log for people that lies there, too, before and behind them.
+    ["1", "kumod-diagnostics.2026-11-25"].iter().for_each(|name| fs::write(dir.join(name), "").expect("writes"));
     let mut first = tailer(words, &dir).spawn();
     until(SOON, "some batches", || (first.stdout().lines().count() >= SOME * BATCH).then_some(()));
     first.kill();

@@ -471,9 +471,10 @@ fn refusal(reply: Reply) -> Refusal {
 
 fn spool_refusal(error: &SpoolError) -> Refusal {
     tracing::error!("spool: {error}");
-    let (code, enhanced, text) = match error.is_full() {
-        true => (452, EnhancedCode::new(4, 3, 1), "disk is too full"),
-        false => (451, EnhancedCode::new(4, 3, 0), "the message could not be stored"),
+    let (code, enhanced, text) = match error {
+        SpoolError::TooBig { .. } => (552, EnhancedCode::new(5, 3, 4), "the message is too large to be stored"),
+        _ if error.is_full() => (452, EnhancedCode::new(4, 3, 1), "disk is too full"),
+        _ => (451, EnhancedCode::new(4, 3, 0), "the message could not be stored"),
     };
     refusal(Reply::enhanced(code, enhanced, text))
 }
