@@ -1,6 +1,7 @@
 -- Log records as messages: to a web server, and in batches to a file.
 --   HOOKS_DIR, HOOKS_URL, HOOKS_SINK
 --   HOOKS_SLOW: the web server's hook takes its time to think
+--   HOOKS_SPOOL: kind of spool
 --   HOOKS_BROKEN: nobody takes what goes to the file, for the time being
 local kumo = require 'kumo'
 local base = require 'base'
@@ -18,6 +19,10 @@ log_hooks:new_json {
   filter = function(msg, hook_name)
     if os.getenv 'HOOKS_SLOW' then
       kumo.sleep(0.3)
+    end
+    if msg:get_meta('log_record').sender == 'huge@a.test' then
+      -- Six octets each in JSON: more than a spool of one file a message takes.
+      msg:set_meta('huge', string.rep('\1', 12 * 1024 * 1024))
     end
     return hook_name == 'webhook' and msg:get_meta('log_record').sender == 'quiet@a.test'
   end,
@@ -52,6 +57,7 @@ log_hooks:new {
 
 kumo.on('init', function()
   base.serve(DIR, {
+    spool = { kind = os.getenv 'HOOKS_SPOOL' },
     logs = {
       meta = { 'queue' },
       headers = { 'x-a' },

@@ -31,6 +31,26 @@ fn submit(node: SocketAddr, from: &str, to: &str) {
     assert_eq!(client.say("Subject: gr\u{fc}n\r\nX-A: 1\r\nx-a: 2\r\n\r\nbody\r\n.").code, 250);
 }
 
+/// What the spool never takes is dropped and said; what comes with it is not.
+#[test]
+fn a_record_that_cannot_be_kept_holds_up_no_other() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let node = launch(&scratch, web.http, sink.address).env("HOOKS_SPOOL", "LocalDisk").start();
+    for from in ["user@a.test", "huge@a.test", "other@a.test"] {
+        submit(node.smtp(), from, "one@b.test");
+    }
+    let of = |from: &str| web.posted().iter().filter(|(_, line)| line.contains(from)).count();
+    until(LATER, "all records of others", || (of("user@a.test") == 2 && of("other@a.test") == 2).then_some(()));
+    until(LATER, "the end of these", || {
+        let dropped = node.process.stderr().matches("is dropped: 552 5.3.4").count();
+        (dropped == 2).then_some(())
+    });
+    node.await_empty(LATER);
+    node.stop();
+    assert_eq!(of("huge@a.test"), 0);
+}
+
 #[test]
 fn records_become_messages() {
     let scratch = Scratch::new();
