@@ -529,7 +529,10 @@ fn is_no(is_so: &bool) -> bool {
 impl From<OrderError> for Failed {
     fn from(error: OrderError) -> Failed {
         match error {
-            OrderError::TooMany | OrderError::Changed { .. } => Failed::conflict(error.to_string()),
+            OrderError::TooMany
+            | OrderError::TooManySuspensions
+            | OrderError::TooManySurviving
+            | OrderError::Changed { .. } => Failed::conflict(error.to_string()),
             OrderError::Disk(_) | OrderError::Stopping => Failed::unavailable(error.to_string()),
         }
     }

@@ -84,10 +84,16 @@ pub enum Lasts {
 #[derive(Debug, Error)]
 pub enum OrderError {
     /// There are enough.
-    #[error(
-        "{ORDERS_MAX} orders about messages, or {SUSPENSIONS_MAX} suspensions, are in force already: withdraw some first"
-    )]
+    #[error("{ORDERS_MAX} orders about messages are in force already: withdraw some first")]
     TooMany,
+    /// The same of suspensions.
+    #[error("{SUSPENSIONS_MAX} suspensions are in force already: withdraw some first")]
+    TooManySuspensions,
+    /// The same of those that are kept over a restart.
+    #[error(
+        "{SURVIVING_MAX} suspensions with survives_restart are in force already: give it without, or withdraw some first"
+    )]
+    TooManySurviving,
     /// What is in force is not what the order was to take the place of: somebody was faster.
     #[error("{}", changed(.found.as_deref()))]
     Changed {
@@ -130,7 +136,7 @@ impl Engine {
             Lasts::Until(at) => at,
         };
         let NewOrder { action, reason, suppress_logging, survives_restart, instead_of, .. } = new;
-        let order = Order { id, action, reason, given: now.wall, expires, suppress_logging, survives_restart };
+        let mut order = Order { id, action, reason, given: now.wall, expires, suppress_logging, survives_restart };
         let (same, counts) = self.with_queue(|queue, _| {
             (queue.same_orders(&order.action).cloned().collect::<Vec<_>>(), queue.order_counts())
         });
@@ -139,15 +145,17 @@ impl Engine {
         if !instead_of.is_met(replaced.as_deref().map(|other| other.id)) {
             return Err(OrderError::Changed { found: replaced });
         }
-        if let Some(stays) =
-            replaced.as_deref().filter(|other| instead_of == InsteadOf::Shorter && covers(other, &order))
-        {
-            let messages = self.with_queue(|queue, _| queue.concerned_by(&stays.action));
-            return Ok(GivenOrder { id: stays.id, messages, replaced: None });
+        if let Some(other) = replaced.as_deref().filter(|_| instead_of == InsteadOf::Shorter) {
+            if covers(other, &order) {
+                let messages = self.with_queue(|queue, _| queue.concerned_by(&other.action));
+                return Ok(GivenOrder { id: other.id, messages, replaced: None });
+            }
+            // Nothing that it holds is given up for another's sake.
+            order.expires = order.expires.max(other.expires);
+            order.survives_restart |= other.survives_restart;
         }
-        if same.is_empty() && is_full(&order, counts) {
-            return Err(OrderError::TooMany);
-        }
+        let survives_restart = order.survives_restart;
+        too_many(&order, &same, counts).map_or(Ok(()), Err)?;
         if survives_restart || same.iter().any(|other| other.survives_restart) {
             let new = Arc::new(order.clone());
             write(&file, &self.with_queue(|queue, _| queue.surviving_orders(Some(&new))))?;
@@ -221,22 +229,22 @@ fn changed(found: Option<&Order>) -> String {
     }
 }
 
-/// Whether there are enough of the kind of this one already.
-fn is_full(order: &Order, counts: OrderCounts) -> bool {
-    match order.action {
-        Action::Suspend(_) | Action::SuspendReady(_) => {
-            counts.suspensions >= SUSPENSIONS_MAX
-                || (order.survives_restart && counts.surviving_suspensions >= SURVIVING_MAX)
-        }
-        _ => counts.about_messages >= ORDERS_MAX,
+/// Why there are enough already; one that takes the place of another is no more than before.
+fn too_many(order: &Order, same: &[Arc<Order>], counts: OrderCounts) -> Option<OrderError> {
+    let is_suspension = matches!(order.action, Action::Suspend(_) | Action::SuspendReady(_));
+    let survived = same.iter().any(|other| other.survives_restart);
+    if !is_suspension {
+        return (same.is_empty() && counts.about_messages >= ORDERS_MAX).then_some(OrderError::TooMany);
     }
+    if order.survives_restart && !survived && counts.surviving_suspensions >= SURVIVING_MAX {
+        return Some(OrderError::TooManySurviving);
+    }
+    (same.is_empty() && counts.suspensions >= SUSPENSIONS_MAX).then_some(OrderError::TooManySuspensions)
 }
 
 /// Whether all that one order of the same action asks for is so by another that is in force.
 fn covers(standing: &Order, asked: &Order) -> bool {
-    standing.expires >= asked.expires
-        && standing.survives_restart >= asked.survives_restart
-        && standing.suppress_logging == asked.suppress_logging
+    standing.expires >= asked.expires && standing.survives_restart >= asked.survives_restart
 }
 
 fn write(file: &OrdersFile, orders: &[Arc<Order>]) -> std::io::Result<()> {
@@ -282,7 +290,6 @@ mod tests {
             (order(100, true), order(99, false), true),
             (order(100, false), order(99, true), false),
             (order(99, true), order(100, false), false),
-            (order(100, true), Order { suppress_logging: true, ..order(99, true) }, false),
         ] {
             assert_eq!(covers(&standing, &asked), stays, "{standing:?} {asked:?}");
         }
@@ -295,15 +302,21 @@ mod tests {
             suspensions,
             surviving_suspensions,
         };
-        let bounce = Order { action: Action::Bounce(queue::Criteria::default()), ..order(1, true) };
-        for (order, counts, is_it) in [
-            (&bounce, counts(ORDERS_MAX - 1, SUSPENSIONS_MAX, SURVIVING_MAX), false),
-            (&bounce, counts(ORDERS_MAX, 0, 0), true),
-            (&order(1, false), counts(ORDERS_MAX, SUSPENSIONS_MAX - 1, SURVIVING_MAX), false),
-            (&order(1, false), counts(0, SUSPENSIONS_MAX, 0), true),
-            (&order(1, true), counts(0, SURVIVING_MAX, SURVIVING_MAX), true),
+        let bounce = Arc::new(Order { action: Action::Bounce(queue::Criteria::default()), ..order(1, true) });
+        let (own, other) = (Arc::new(order(1, true)), Arc::new(order(1, false)));
+        for (order, same, counts, expected) in [
+            (&bounce, None, counts(ORDERS_MAX - 1, SUSPENSIONS_MAX, SURVIVING_MAX), ""),
+            (&bounce, None, counts(ORDERS_MAX, 0, 0), "about messages"),
+            (&bounce, Some(&own), counts(ORDERS_MAX, 0, 0), ""),
+            (&other, None, counts(ORDERS_MAX, SUSPENSIONS_MAX - 1, SURVIVING_MAX), ""),
+            (&other, None, counts(0, SUSPENSIONS_MAX, 0), "65536 suspensions are"),
+            (&own, None, counts(0, SURVIVING_MAX, SURVIVING_MAX), "with survives_restart"),
+            (&own, Some(&other), counts(0, SURVIVING_MAX, SURVIVING_MAX), "with survives_restart"),
+            (&own, Some(&own), counts(0, SUSPENSIONS_MAX, SURVIVING_MAX), ""),
         ] {
-            assert_eq!(is_full(order, counts), is_it, "{order:?} {counts:?}");
+            let same: Vec<Arc<Order>> = same.into_iter().cloned().collect();
+            let said = too_many(order, &same, counts).map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{said:?}: {expected}");
         }
     }
 

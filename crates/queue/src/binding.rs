@@ -50,9 +50,11 @@ impl QueueCore {
     pub fn sharer(&self, of: &Binding, key: ReadyKey) -> Option<Arc<str>> {
         let (name, ready) = (of.name.as_deref()?, self.ready.get(&key)?);
         let path = &ready.leg.path;
+        // The same name with another rate is another account.
+        let is_same = |spec: Option<&ThrottleSpec>| spec.is_some_and(|spec| spec.to_string() == of.value);
         let uses = match of.option {
-            NAMED_RATES => path.additional_message_rate_throttles.contains_key(name),
-            NAMED_SELECTIONS => path.additional_source_selection_rates.contains_key(name),
+            NAMED_RATES => is_same(path.additional_message_rate_throttles.get(name)),
+            NAMED_SELECTIONS => is_same(path.additional_source_selection_rates.get(name)),
             NAMED_CONNECTIONS => path.additional_connection_limits.contains_key(name),
             _ => false,
         };

@@ -151,15 +151,14 @@ impl QueueCore {
             let Some(ready) = self.ready.get_mut(&key) else { continue };
             // It may be over by itself already; it is over for those who wait when they are told.
             let was = std::mem::replace(&mut ready.suspended_until, until);
-            match (was == Instant::ZERO, until == Instant::ZERO) {
-                (true, false) => self.resting.push_back(key),
-                (false, true) => {
-                    let waiters: Vec<QueueKey> = ready.waiters.iter().chain(&ready.small_waiters).copied().collect();
-                    waiters.into_iter().for_each(|queue| self.go_on_later(queue));
-                    // It does not rest any more: it is served at the next visit.
-                    self.resting.push_back(key);
-                }
-                (true, true) | (false, false) => {}
+            let is_freed = was != Instant::ZERO && until == Instant::ZERO;
+            if is_freed {
+                let waiters: Vec<QueueKey> = ready.waiters.iter().chain(&ready.small_waiters).copied().collect();
+                waiters.into_iter().for_each(|queue| self.go_on_later(queue));
+            }
+            // What is closed now sends its messages back at the next visit, what is open is served.
+            if is_freed || (was <= now.mono && until > now.mono) {
+                self.resting.push_back(key);
             }
         }
     }

@@ -201,14 +201,14 @@ impl Defined {
     ) {
         let is_on = shared.grants.is_on();
         let of_cluster = |spec: &&ThrottleSpec| is_on && !spec.local;
-        let mine = own.filter(|spec| !of_cluster(spec));
-        if self.own.as_ref().map(|own| own.gcra.rate()) != mine.map(Rate::from) {
-            self.own.take().iter().for_each(|own| shared.remember(own));
-            self.own = mine.map(|spec| {
-                let key: Arc<str> = spec_key(&own_name(), spec).into();
-                let arrival = shared.arrivals.remove(&key).unwrap_or(Instant::ZERO);
-                Own { gcra: Gcra::after(Rate::from(spec), arrival), key }
-            });
+        let mine = own.filter(|spec| !of_cluster(spec)).map(|spec| (Rate::from(spec), spec_key(&own_name(), spec)));
+        match (&mut self.own, mine) {
+            // Perhaps in other words.
+            (Some(own), Some((rate, key))) if own.gcra.rate() == rate => own.key = key.into(),
+            (own, mine) => {
+                own.take().iter().for_each(|own| shared.remember(own));
+                *own = mine.map(|(rate, key)| Own { gcra: Gcra::after(rate, shared.arrival(&key)), key: key.into() });
+            }
         }
         let of_node = named.iter().filter(|(_, spec)| !of_cluster(spec));
         let of_name = |(name, spec): (&String, &ThrottleSpec)| Named {
@@ -503,7 +503,22 @@ mod tests {
         shared.sweep(later);
         let mut next = Rates::default();
         next.redefine((Some(&hourly), name), &none, &mut shared);
-        assert_eq!((used_up(&mut next, &mut shared, later), shared.len()), (20, 0), "a fifth of an hour has passed");
+        assert_eq!(used_up(&mut next, &mut shared, later), 20, "a fifth of an hour has passed");
+        // A namesake, of mail with another demand for instance, takes nothing away from the one whose it is.
+        let mut namesake = Rates::default();
+        namesake.redefine((Some(&hourly), name), &none, &mut shared);
+        next.leave(&mut shared);
+        next.redefine((Some(&hourly), name), &none, &mut shared);
+        assert_eq!(next.check(&shared, later), Err(Duration::from_secs(36)));
+        // The same in other words is the same.
+        let (words, others) = (spec("3600/h,max_burst=1"), spec("60/min,max_burst=1"));
+        let mut same = Rates::default();
+        same.redefine((Some(&words), String::new), &none, &mut shared);
+        assert_eq!(used_up(&mut same, &mut shared, later), 1);
+        same.redefine((Some(&others), String::new), &none, &mut shared);
+        same.leave(&mut shared);
+        same.redefine((Some(&others), String::new), &none, &mut shared);
+        assert_eq!(same.check(&shared, later), Err(Duration::from_secs(1)));
         // One that changes is another, and finds what it left when it comes back.
         next.redefine((Some(&quick), name), &none, &mut shared);
         assert_eq!(next.check(&shared, later), Ok(()));

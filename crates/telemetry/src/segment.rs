@@ -280,7 +280,7 @@ mod tests {
         segments.iter().chain(&others).for_each(|name| fs::write(dir.path().join(name), "x").expect("writes"));
         mark_leftovers_done(dir.path()).expect("lists");
         let is_done = |name: &&str| fs::metadata(dir.path().join(name)).expect("there").permissions().readonly();
-        assert!(segments.iter().all(|name| is_done(name)) && !others.iter().any(|name| is_done(name)));
+        assert!(segments.iter().all(is_done) && !others.iter().any(is_done));
     }
 
     #[test]

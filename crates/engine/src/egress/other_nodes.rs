@@ -32,7 +32,7 @@ impl Silences {
         }
     }
 
-    /// It answered, if only with a refusal, or cannot be connected to, which takes nobody's time.
+    /// It answered, or failed so soon that it takes nobody's time.
     pub fn answered(&self, target: &str) {
         self.lock().remove(target);
     }

@@ -178,16 +178,14 @@ impl Engine {
         if !silences.may_ask(target, self.clock.mono()) {
             return Err(Unanswered::NotAsked);
         }
-        match tokio::time::timeout(RECALL_MAX, recall(self, kept, target)).await {
-            Ok(answer) => {
-                silences.answered(target);
-                answer.map_err(Unanswered::Asked)
-            }
-            Err(_) => {
-                silences.did_not_answer(target, self.clock.mono());
-                Err(Unanswered::Asked(format!("no answer within {RECALL_MAX:?}")))
-            }
+        let begun = self.clock.mono();
+        let asked = tokio::time::timeout(RECALL_MAX, recall(self, kept, target)).await;
+        let answer = asked.unwrap_or_else(|_| Err(format!("no answer within {RECALL_MAX:?}")));
+        match answer.is_ok() || self.clock.mono().saturating_since(begun) < QUICK {
+            true => silences.answered(target),
+            false => silences.did_not_answer(target, self.clock.mono()),
         }
+        answer.map_err(Unanswered::Asked)
     }
 }
 
@@ -238,5 +236,7 @@ const FORGET: &str = "/api/xfer/forget/v1";
 const PARTINGS_ENOUGH: usize = 64;
 /// How long another node may take to forget a message.
 const RECALL_MAX: Duration = Duration::from_secs(10);
+/// Who fails so soon takes nobody's time.
+const QUICK: Duration = Duration::from_secs(1);
 /// How much of a refusal a record shows.
 const SHOWN_CHARS_MAX: usize = 512;

@@ -146,7 +146,7 @@ const TIME_TYPE: Type = Type {
                 "local t = kumo.time.with_ymd_hms(2000, 1, 2, 3, 4, 5) \
                  assert(t:format('%a %d %b %Y %T %z') == 'Sun 02 Jan 2000 03:04:05 +0000') \
                  assert(t:format('%c|%x|%f|%.3f|%+') == 'Sun Jan  2 03:04:05 2000|01/02/00|000000000|.000|2000-01-02T03:04:05+00:00') \
-                 assert(not pcall(t.format, t, '%!'))",
+                 assert(not pcall(t.format, t, '%!') and not pcall(t.format, t, '%#z'))",
             ),
         },
         Member {

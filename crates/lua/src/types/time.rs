@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use jiff::tz::TimeZone;
 use mlua::{FromLua, IntoLua, Lua, MetaMethod, UserData, UserDataFields, UserDataMethods, UserDataRef, Value};
+use std::fmt::Write;
 
 /// The userdata: read-only fields, `==`, `<`, `+` and `-` with spans, and a text such as `2026-01-02 03:04:05 UTC`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -43,7 +44,10 @@ fn formatted(LuaTime(at): LuaTime, form: &str) -> mlua::Result<String> {
     let parts = i64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
     let at = parts.and_then(|(seconds, nanos)| DateTime::from_timestamp(seconds, nanos));
     let at = at.ok_or_else(|| wrong("this moment has no such form"))?;
-    Ok(at.format_with_items(items.iter()).to_string())
+    let mut text = String::new();
+    // Some forms can be read only.
+    write!(text, "{}", at.format_with_items(items.iter())).map_err(|_| wrong("cannot be written"))?;
+    Ok(text)
 }
 
 impl UserData for LuaTime {
