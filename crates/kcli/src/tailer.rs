@@ -22,8 +22,8 @@ use std::process::ExitCode;
 #[command(name = "tailer", bin_name = "tailer", version)]
 pub struct Options {
     /// Which file names are segments: those with a time, unless given.
-    #[arg(long, value_name = "GLOB", default_value = SEGMENTS)]
-    pattern: String,
+    #[arg(long, value_name = "GLOB")]
+    pattern: Option<String>,
     /// Remember in the file .NAME of the directory what was printed, and begin behind that. Without --tail, --no-follow and
     /// filters the name is tailer-checkpoint unless given; with any of them nothing is remembered unless it is given.
     #[arg(long, value_name = "NAME")]
@@ -108,7 +108,7 @@ impl Options {
         let checkpoint = self.checkpoint.or_else(|| remembers.then(|| CHECKPOINT.to_owned()));
         let options = json!({
             "directory": self.directory,
-            "pattern": self.pattern,
+            "pattern": self.pattern.as_deref().unwrap_or(SEGMENTS),
             "max_batch_size": self.batch_size,
             "max_batch_latency": self.batch_latency,
             "checkpoint_name": checkpoint,
@@ -172,8 +172,10 @@ mod tests {
     #[test]
     fn everything_is_printed_in_order_and_remembered_when_asked() {
         let dir = tempfile::tempdir().expect("scratch");
-        segment(dir.path(), "1", &[r#"{"id":"a","n":1}"#, "no json", r#"{"id":"b"}"#]);
-        segment(dir.path(), "2", &[r#"{"id":"c"}"#]);
+        segment(dir.path(), "20261125-033000.000000001", &[r#"{"id":"a","n":1}"#, "no json", r#"{"id":"b"}"#]);
+        segment(dir.path(), "20261125-033000.000000002", &[r#"{"id":"c"}"#]);
+        // No segment, and behind them by its name.
+        std::fs::write(dir.path().join("kumod-diagnostics.2026-11-25"), "for people").expect("writes");
         let all = "{\"id\":\"a\",\"n\":1}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n";
         for _ in 0..2 {
             let (out, notes) = run(dir.path(), &["--no-follow"]);
@@ -182,10 +184,10 @@ mod tests {
         }
         assert_eq!(run(dir.path(), &["--no-follow", "--checkpoint", "mine"]).0, all);
         assert_eq!(run(dir.path(), &["--no-follow", "--checkpoint", "mine"]).0, "");
-        segment(dir.path(), "3", &[r#"{"id":"d"}"#]);
+        segment(dir.path(), "20261125-033000.000000003", &[r#"{"id":"d"}"#]);
         assert_eq!(run(dir.path(), &["--no-follow", "--checkpoint", "mine"]).0, "{\"id\":\"d\"}\n");
         assert_eq!(run(dir.path(), &["--no-follow", "--tail"]).0, "{\"id\":\"d\"}\n", "the newest segment");
-        assert_eq!(run(dir.path(), &["--no-follow", "--pattern", "[12]", "--tail"]).0, "{\"id\":\"c\"}\n");
+        assert_eq!(run(dir.path(), &["--no-follow", "--pattern", "*[12]", "--tail"]).0, "{\"id\":\"c\"}\n");
         assert_eq!(run(dir.path(), &["--no-follow", "--id", "b", "--id", "D"]).0, "{\"id\":\"b\"}\n{\"id\":\"d\"}\n");
     }
 
