@@ -579,18 +579,22 @@ impl QueueCore {
     /// A message is due that was not before. An order takes it at once: behind others nobody would ask about it, and the walk may have
     /// been there.
     pub(crate) fn comes_due(&mut self, now: Now, key: QueueKey, slot: SlotNumber) {
+        if self.stands_due(now, key, slot) {
+            self.promote(now, key);
+        }
+    }
+
+    /// An order takes a message, or it stands in line for its way; true then.
+    pub(crate) fn stands_due(&mut self, now: Now, key: QueueKey, slot: SlotNumber) -> bool {
         let fate = self.fate(slot, now);
         let queue = home(&mut self.scheduled, key);
-        match fate {
-            Fate::Ordered(id) => {
-                queue.out += 1;
-                self.take_by_order(key, slot, id);
-            }
-            _ => {
-                queue.push_due(&mut self.messages, slot);
-                self.promote(now, key);
-            }
-        }
+        let Fate::Ordered(id) = fate else {
+            queue.push_due(&mut self.messages, slot);
+            return true;
+        };
+        queue.out += 1;
+        self.take_by_order(key, slot, id);
+        false
     }
 
     /// Forgets timers of messages that orders moved, when those have become many: one for each message that waits is enough.

@@ -1,7 +1,8 @@
 //! Which queues are under which orders: told them when an order is given and when it is over, so that who meets a message asks its
 //! queue and nobody else.
 //!
-//! An order costs a look at each queue's name, however many others are in force. What holds queues back is carried out here: what is
+//! An order costs a look at the queues of its domain or of its names, or at all names where it has neither, however many others are in
+//! force. What holds queues back is carried out here: what is
 //! ready of a scheduled queue that is suspended goes home ([`crate::walk`]), and a suspended ready queue sends its messages back.
 
 use crate::core::{QueueCore, QueueKey, ReadyKey};

@@ -137,15 +137,7 @@ impl QueueCore {
     fn walk_urgent(&mut self, now: Now, key: QueueKey) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         for slot in self.messages.pop_urgent(&mut queue.due) {
-            let fate = self.fate(slot, now);
-            let Some(queue) = self.scheduled.get_mut(&key) else { return };
-            match fate {
-                Fate::Ordered(id) => {
-                    queue.out += 1;
-                    self.take_by_order(key, slot, id);
-                }
-                _ => queue.push_due(&mut self.messages, slot),
-            }
+            self.stands_due(now, key, slot);
         }
     }
 
@@ -166,15 +158,7 @@ impl QueueCore {
                 queues.pop_front();
                 continue;
             };
-            let fate = self.fate(slot, now);
-            let Some(queue) = self.scheduled.get_mut(&key) else { continue };
-            match fate {
-                Fate::Ordered(id) => {
-                    queue.out += 1;
-                    self.take_by_order(key, slot, id);
-                }
-                _ => queue.push_due(&mut self.messages, slot),
-            }
+            self.stands_due(now, key, slot);
         }
         Step::Due(queues)
     }
