@@ -46,6 +46,9 @@ fn a_message_waits_for_its_first_attempt_over_a_kill_and_another_for_its_hours()
     accepted(&relay, "now@c.test", &json!({"expires": from_now(Duration::hours(1))}));
     let arrivals = sink.await_arrivals(1, SOON);
     assert_eq!(arrivals[0].recipients, ["now@c.test"]);
+    // A kill takes the records of the last moment.
+    let logs = Logs::new(scratch.join("relay/logs"));
+    logs.await_type("Delayed", 2, LATER);
     relay.process.kill();
 
     let relay = launch(&scratch, sink.address).start();
@@ -63,7 +66,7 @@ fn a_message_waits_for_its_first_attempt_over_a_kill_and_another_for_its_hours()
     let until = until.expect("a time");
     assert_eq!((until.weekday().to_string(), until.time().as_hms()), (day, (10, 0, 0)));
     relay.stop();
-    let delayed = Logs::new(scratch.join("relay/logs")).of_type("Delayed");
+    let delayed = logs.of_type("Delayed");
     assert_eq!(delayed.len(), 2, "{delayed:?}");
 }
 
