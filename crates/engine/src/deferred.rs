@@ -37,12 +37,13 @@ impl Engine {
         });
     }
 
-    /// Appends some messages together; all or none.
+    /// Appends some messages together, all or none; where one is larger than the spool takes, each by itself.
     async fn spool_these(&self, mut taken: Vec<Queued>) -> Result<(), SpoolError> {
         let sealed: Vec<Sealed> = taken.iter_mut().filter_map(|queued| queue::seal(&mut queued.message)).collect();
         debug_assert_eq!(sealed.len(), taken.len(), "what is in memory only is in memory");
         let appended = match self.spool.append(by_body(sealed)).await {
             Ok(appended) => appended,
+            Err(SpoolError::TooBig { .. }) if taken.len() > 1 => return self.spool_each(taken).await,
             Err(error) => {
                 self.with_queue(|q, now| q.not_spooled(now, taken));
                 return Err(error);
@@ -52,6 +53,17 @@ impl Engine {
             self.settle_in(queued, &durable);
         }
         Ok(())
+    }
+
+    /// Each by itself; of those that are refused why the last was.
+    async fn spool_each(&self, taken: Vec<Queued>) -> Result<(), SpoolError> {
+        let mut said = Ok(());
+        for queued in taken {
+            if let Err(error) = Box::pin(self.spool_these(vec![queued])).await {
+                said = Err(error);
+            }
+        }
+        said
     }
 
     /// A message has its place: its attempts follow it, and it goes back to its queue.

@@ -67,21 +67,26 @@ impl Engine {
         logs.iter().any(telemetry::LogWriter::is_full) || hooks.iter().any(|hook| hook.is_full()) || filters.are_full()
     }
 
-    /// Waits while [`Engine::logs_are_full`]; for hooks that policy is told by not longer than [`TELLERS_MAX`], as who waits may be
+    /// Waits while [`Engine::logs_are_full`]; for hooks that policy is told by not longer than [`ANSWERS_MAX`], as who waits may be
     /// policy that is being told.
     pub(crate) async fn wait_for_logs(&self) {
-        let since = tokio::time::Instant::now();
-        while self.logs_are_full() && self.is_serving() {
-            if since.elapsed() >= TELLERS_MAX && !self.records_are_full() {
-                return;
-            }
-            tokio::time::sleep(LOGS_PAUSE).await;
-        }
+        self.wait_while(|| self.logs_are_full(), || self.records_are_full()).await;
     }
 
-    /// Waits while [`Engine::records_are_full`].
+    /// The same for mail that policy makes, which does not wait for hooks that policy is told by. For those that ask it, and for
+    /// filters, not longer than [`ANSWERS_MAX`]: who waits may be policy that is being asked.
     pub(crate) async fn wait_for_records(&self) {
-        while self.records_are_full() && self.is_serving() {
+        let logs_are_full = || self.recorders().logs.iter().any(telemetry::LogWriter::is_full);
+        self.wait_while(|| self.records_are_full(), logs_are_full).await;
+    }
+
+    /// Waits while the first is true, and from [`ANSWERS_MAX`] on only while the second is.
+    async fn wait_while(&self, at_first: impl Fn() -> bool, for_long: impl Fn() -> bool) {
+        let since = tokio::time::Instant::now();
+        while at_first() && self.is_serving() {
+            if since.elapsed() >= ANSWERS_MAX && !for_long() {
+                return;
+            }
             tokio::time::sleep(LOGS_PAUSE).await;
         }
     }
@@ -152,8 +157,8 @@ impl Engine {
 /// Pause before looking again whether the logs take more.
 const LOGS_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// How long mail that comes by requests waits for a hook that has all the records it may hold.
-const TELLERS_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long mail that may be of policy's making waits for a hook that has all the records it may hold, which policy answers.
+const ANSWERS_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The client a message came from, as its metadata remembers it.
 pub(crate) fn reception_peer(meta: &Meta) -> Option<PeerAddress> {

@@ -321,20 +321,28 @@ impl State {
     fn take(&mut self, options: &Options) -> Work {
         let mut work = std::mem::take(&mut self.work);
         work.closing = self.closing;
-        let mut octets = 0;
-        let fits = work.appends.iter().position(|append| {
-            octets += append.octets;
-            octets >= options.batch_octets_max
-        });
-        if let Some(last) = fits {
-            self.work.appends = work.appends.split_off(last + 1);
-        }
+        let octets = work.appends.iter().map(|append| append.octets);
+        self.work.appends = work.appends.split_off(share(octets, options.batch_octets_max));
         self.append_octets = self.work.appends.iter().map(|append| append.octets).sum();
         work.closing &= self.work.appends.is_empty();
         self.marked_at = None;
         self.fold_at = MARKS_FOLDED_AT;
         work
     }
+}
+
+/// How many of these appends share a commit: until they fill it. One that fills it by itself shares it with none before it, which
+/// would be refused with it where both are more than a batch may have.
+fn share(octets: impl Iterator<Item = usize>, octets_max: usize) -> usize {
+    let (mut count, mut sum) = (0, 0_usize);
+    for octets in octets {
+        if sum >= octets_max || (count > 0 && octets >= octets_max) {
+            break;
+        }
+        count += 1;
+        sum = sum.saturating_add(octets);
+    }
+    count
 }
 
 /// Drops marks that later ones of the same message make needless, so that at most a few a live
@@ -371,6 +379,14 @@ const MARKS_FOLDED_AT: usize = 65_536;
 mod tests {
     use super::*;
     use clock::WallTime;
+
+    #[test]
+    fn what_fills_a_commit_by_itself_shares_it_with_none_before_it() {
+        let share = |octets: &[usize]| share(octets.iter().copied(), 10);
+        assert_eq!((share(&[]), share(&[1, 2, 3]), share(&[25]), share(&[25, 1])), (0, 3, 1, 1));
+        assert_eq!((share(&[4, 4, 4, 1]), share(&[9, 9, 1]), share(&[5, 5, 1])), (3, 2, 2));
+        assert_eq!((share(&[1, 2, 10, 1]), share(&[9, 10])), (2, 1));
+    }
 
     #[test]
     fn folding_keeps_the_last_word_on_each_message() {

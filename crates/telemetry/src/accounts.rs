@@ -114,7 +114,7 @@ impl Accounts {
         match serde_json::to_writer(&mut line, &entry) {
             Ok(()) => {
                 line.push(b'\n');
-                opened.stream.push(&mut line, &[]);
+                opened.stream.push(&mut line, &[], false);
             }
             Err(error) => tracing::error!("accounting log: {error}"),
         }

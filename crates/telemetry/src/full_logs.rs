@@ -1,7 +1,7 @@
 //! Records that found the log or the hook full that they were for.
 //!
 //! Owns [`FullLogs`]: `log_submit_full{logger}` of both (`dir-PATH`, `hook-NAME`), `log_hook_backlog_count{logger}` of hooks (KumoMTA's names
-//! and labels), and `postrider_log_records_dropped_total{logger}` of logs that drop what they have no room for. In: directories and
+//! and labels), and `postrider_log_records_dropped_total{logger}` of logs: what they have no room for with `when_full = 'Drop'`, refusals elsewhere. In: directories and
 //! names of hooks. Whoever is full counts with each record, so that a label is made once and then found.
 //! There are as many as the policy configures.
 
@@ -35,7 +35,7 @@ impl FullLogs {
             dropped: counters(
                 r,
                 "postrider_log_records_dropped_total",
-                "records that a full log with when_full = 'Drop' dropped",
+                "records that a full log dropped: any with when_full = 'Drop', refusals elsewhere",
                 &["logger"],
             )?,
             dirs: RwLock::default(),

@@ -2,7 +2,7 @@
 //!
 //! In: records. Out: segments in the logger's directory, or where `per_record` sends a type. A stream ([`crate::stream`]) is one
 //! directory and one suffix of names; types that share both share it, and its header is that of the first of them. Logging never
-//! waits; new work may have to, or a full logger drops records (`when_full`).
+//! waits; new work may have to, or a full logger drops records (`when_full`; refusals always).
 
 use crate::index::Key;
 use crate::journal;
@@ -117,7 +117,8 @@ impl LogWriter {
         if is_json && stream.is_indexed() {
             Key::all_of(record, &mut keys);
         }
-        stream.push(&mut line, &keys)
+        // Refusals are made as fast as clients ask for them, and nobody waits for room for them.
+        stream.push(&mut line, &keys, record.kind == RecordType::Rejection)
     }
 
     /// Nothing more will come: segments and threads end once all is written, and nobody waits for that.

@@ -75,7 +75,7 @@ impl Segment {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 opened => opened?,
             };
-            if let Err(error) = file.try_lock() {
+            if let Err(error) = lock(&file) {
                 // Only readers lose by it, and only after a crash.
                 tracing::debug!("cannot lock the segment {}: {error}", path.display());
             }
@@ -193,6 +193,17 @@ fn no_encoder() -> io::Error {
     io::Error::other("zstd cannot begin another frame")
 }
 
+/// Locks the file of a new segment; a reader that asks whether it is locked holds its lock for a moment.
+fn lock(file: &fs::File) -> Result<(), TryLockError> {
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            locked => return locked,
+        }
+    }
+    file.try_lock()
+}
+
 /// Marks what an earlier process left open as complete. What a logger of this one is writing stays as it is.
 pub(crate) fn mark_leftovers_done(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
@@ -262,6 +273,9 @@ fn last_named(dir: &Path, prefix: &str, suffix: &str) -> io::Result<Option<Offse
 pub(crate) const ACCOUNTS: &str = "acct-";
 /// What the time looks like.
 const TIME: &str = "00000000-000000.000000000";
+/// How often a lock that others have is tried again, and how long after.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 /// A name that is further ahead of the clock is told.
 const AHEAD_MAX: Duration = Duration::SECOND;
 const NAME: &[BorrowedFormatItem<'_>] =

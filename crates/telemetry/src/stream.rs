@@ -3,8 +3,8 @@
 //! Records cross as finished lines in a bounded buffer that both sides swap, so a producer pays
 //! a copy and a short lock, and the thread compresses many records per wake-up. Logging never
 //! waits: when `back_pressure` records wait already, [`Stream::is_full`] says so and whoever
-//! takes up work holds back, so that the buffer can only grow by what is in hand; or, by choice
-//! (`when_full = 'Drop'`), what comes then is dropped, and that is said. A segment ends at its size, at its age, and when the writer is closed. A full disk is first met with the
+//! takes up work holds back, so that the buffer can only grow by what is in hand; refusals, which nobody holds back,
+//! are dropped then, or, by choice (`when_full = 'Drop'`), all that comes, and that is said. A segment ends at its size, at its age, and when the writer is closed. A full disk is first met with the
 //! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
 //! saying so; only closing gives such records up, saying so. A frame of the segment ends when it is large enough to be worth
 //! a block of the index; then whoever searches reads it alone. Where that is wanted, what waits is in a [journal](crate::journal) too, so
@@ -124,20 +124,23 @@ impl Stream {
     }
 
     /// Queues the line of one record, behind its [`room_for_head`](crate::ring::room_for_head), and what it is found by;
-    /// waits for nothing but the page cache, and that with a journal only: then a kill does not lose it from here on.
-    pub fn push(&self, line: &mut [u8], keys: &[Key]) -> Offered {
+    /// waits for nothing but the page cache, and that with a journal only: then a kill does not lose it from here on. One that
+    /// `gives_way` is dropped where too many wait, whatever else is to become of what comes then.
+    pub fn push(&self, line: &mut [u8], keys: &[Key], gives_way: bool) -> Offered {
         if self.shared.form.options.journal == Some(true) {
             ring::seal(line);
         }
         let mut state = self.shared.lock();
         let options = &self.shared.form.options;
         let offered = if state.records < options.back_pressure { Offered::Queued } else { Offered::Full };
-        if (offered, options.when_full) == (Offered::Full, WhenFull::Drop) {
+        let drops_all = options.when_full == WhenFull::Drop;
+        if offered == Offered::Full && (drops_all || gives_way) {
             state.dropped += 1;
             if state.dropped == 1 {
                 drop(state);
                 let (dir, count) = (options.log_dir.display(), options.back_pressure);
-                tracing::warn!("log_dir {dir}: {count} records wait to be written: those that come are dropped");
+                let which = if drops_all { "those" } else { "refusals" };
+                tracing::warn!("log_dir {dir}: {count} records wait to be written: {which} that come are dropped");
             }
             return Offered::Dropped;
         }
@@ -280,7 +283,7 @@ impl Writer {
             if is_end || self.is_over() {
                 self.finish();
             }
-            if is_end {
+            if is_end && self.segment.is_none() {
                 return self.end_journal();
             }
         }
@@ -411,7 +414,7 @@ impl Writer {
 
     fn finish(&mut self) {
         let Some(mut segment) = self.segment.take() else { return };
-        let index = self.index.take();
+        let mut index = self.index.take();
         let log_dir = self.shared.form.options.log_dir.clone();
         let frame = loop {
             let ended = segment.end_frame().and_then(|frame| {
@@ -423,6 +426,12 @@ impl Writer {
             match ended {
                 Ok(frame) => break frame,
                 Err(error) if self.makes_room(&error) => {}
+                Err(error) if is_full(&error) && self.shared.lock().ending != Ending::Now => {
+                    // Its end is still to come.
+                    (self.segment, self.index) = (Some(segment), index.take());
+                    self.complain(&error);
+                    return;
+                }
                 Err(error) => {
                     tracing::error!("log_dir {}: cannot finish a segment: {error}", log_dir.display());
                     return;
@@ -617,7 +626,7 @@ mod tests {
         let push = |text: &str| {
             let mut line = vec![0; 24];
             line.extend_from_slice(text.as_bytes());
-            stream.push(&mut line, &[]);
+            stream.push(&mut line, &[], false);
         };
         push("one\n");
         // The thread has it, and no room for it.
@@ -632,6 +641,26 @@ mod tests {
         }
         let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
         assert_eq!(text, b"one\ntwo\n");
+    }
+
+    #[test]
+    fn the_end_of_a_segment_that_finds_no_room_waits_for_it() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let had_to_wait = (1..60).any(|octets_left| {
+            let (mut writer, path, full) = without_reserve(dir.path(), octets_left);
+            if writer.write(b"one\n").is_err() {
+                return false;
+            }
+            writer.finish();
+            let has_waited = writer.segment.is_some() && writer.complained;
+            std::fs::remove_file(&full).expect("removes");
+            writer.finish();
+            let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
+            assert_eq!(text, b"one\n");
+            assert!(std::fs::metadata(&path).expect("there").permissions().readonly());
+            has_waited
+        });
+        assert!(had_to_wait, "none of the disks was full in time");
     }
 
     #[test]

@@ -155,6 +155,39 @@ fn a_log_that_is_to_drop_what_it_has_no_room_for_never_is_full_and_loses_nothing
 }
 
 #[test]
+fn refusals_give_way_in_a_full_log_and_what_is_about_messages_does_not() {
+    const BACK_PRESSURE: u16 = 50;
+    let Some(disk) = SmallDisk::mount("size=4m") else { return };
+    let log_dir = disk.0.path().join("log");
+    let log = LogWriter::open(LocalLogs { log_dir, back_pressure: BACK_PRESSURE.into(), ..LocalLogs::default() })
+        .expect("opens");
+    let (mut number, mut fillers) = (0, 0);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !log.is_full() {
+        assert!(Instant::now() < deadline, "it has room and room");
+        // The reserve is given up meanwhile.
+        fs::rename(disk.fill(), disk.0.path().join(format!("filler-{fillers}"))).expect("renamed");
+        fillers += 1;
+        (number..number + BACK_PRESSURE).for_each(|n| log.log(&record(n)));
+        number += BACK_PRESSURE;
+        std::thread::yield_now();
+    }
+    let refusal = LogRecord { kind: RecordType::Rejection, ..record(u16::MAX) };
+    let refused: Vec<Offered> = (0..1000).map(|_| log.offer(&refusal)).collect();
+    assert!(refused.contains(&Offered::Dropped), "{refused:?}");
+    // The thread may have taken all that waited between two of these.
+    let held = refused.iter().filter(|offered| **offered != Offered::Dropped).count();
+    assert!(held <= 2 * usize::from(BACK_PRESSURE), "{held} refusals wait");
+    assert!(!log.is_dropping(), "it does so by choice only");
+    assert_ne!(log.offer(&record(number)), Offered::Dropped);
+    (0..fillers).for_each(|n| fs::remove_file(disk.0.path().join(format!("filler-{n}"))).expect("removes"));
+    log.close();
+    let written = read_all(&disk.0.path().join("log"));
+    let messages: Vec<u64> = written.into_iter().filter(|n| *n < u64::from(u16::MAX)).collect();
+    assert_eq!(messages, (0..=u64::from(number)).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_segment_can_be_begun_when_inodes_are_out() {
     // One for the file system itself, one each for log directory, journal, reserve and filler.
     let Some(disk) = SmallDisk::mount("size=16m,nr_inodes=5") else { return };

@@ -9,7 +9,7 @@
 
 use crate::Throttles;
 use crate::redis::{Link, MICROS_MAX, Redis};
-use ::redis::{RedisError, cmd, pipe};
+use ::redis::{RedisError, pipe};
 use clock::Duration;
 use config::ThrottleSpec;
 use queue::throttle::Rate;
@@ -149,6 +149,13 @@ async fn give_back(mut link: Link, holders: &[Holder]) -> Result<(), RedisError>
     all.query_async(&mut link.connection).await
 }
 
+/// Asks as connections do, for a lease that no limit counts: a server may answer PING and refuse scripts or writes, as one does that
+/// is another's replica, is short of memory, is part of a cluster, or does not let this user.
+pub(crate) async fn probe(link: &mut Link) -> Result<(), RedisError> {
+    let limits: LeaseSet = [(Arc::from(PROBE), u64::from(u32::MAX))].into();
+    take_lease(link.clone(), &(PROBE.to_owned(), limits), Asker::default(), &[]).await.map(|_| ())
+}
+
 async fn take_lease(
     mut link: Link,
     holder: &Holder,
@@ -200,7 +207,7 @@ fn terms(spec: &ThrottleSpec) -> (u64, u64) {
 
 async fn renew(mut link: Link, held: &[Holder]) -> Result<Vec<u64>, RedisError> {
     if held.is_empty() {
-        return cmd("PING").query_async::<String>(&mut link.connection).await.map(|_| Vec::new());
+        return probe(&mut link).await.map(|()| Vec::new());
     }
     let mut all = pipe();
     for (id, limits) in held {
@@ -261,6 +268,8 @@ pub const WANTED_MS: u64 = 1_500;
 pub(crate) const OWED_MAX: usize = 4096;
 /// From such a time without a renewal on leases may have ended: they last a little longer than that.
 pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+/// Name of the lease, and of its limit, by which it is found out whether leases can be had at all.
+const PROBE: &str = "probe";
 /// Leases renewed by one question.
 const RENEWED_AT_ONCE: usize = 256;
 /// How long after its start Redis gives no new leases: nodes that hold some must have found out and told it again. They

@@ -5,7 +5,7 @@
 //! one hit a second, which tries to connect again. It owns what is to be said when the server is back: leases that ended meanwhile.
 
 use crate::Verdict;
-use crate::limits::{FORGOTTEN_AFTER, Holder, OWED_MAX};
+use crate::limits::{FORGOTTEN_AFTER, Holder, OWED_MAX, probe};
 use crate::scripts::Scripts;
 use crate::server::{Connection, Login, OURS, Server};
 use crate::times::QuestionTimes;
@@ -57,7 +57,7 @@ pub(crate) struct Link {
 #[derive(Debug, Error)]
 pub enum ShareError {
     /// The address is none, or the login is refused.
-    #[error("redis throttles: {address}: {cause}")]
+    #[error("redis throttles: {address}: {cause}{}", hint(cause))]
     Server {
         /// As configured, without password.
         address: String,
@@ -209,16 +209,30 @@ impl Redis {
     }
 }
 
+/// What helps against that, where it is known.
+fn hint(cause: &RedisError) -> &'static str {
+    use ::redis::{
+        ErrorKind::Server,
+        ServerErrorKind::{CrossSlot, Moved, NoPerm},
+    };
+    match cause.kind() {
+        Server(CrossSlot | Moved) => " (this server is part of a cluster: expected `cluster = true`)",
+        Server(NoPerm) => " (expected a user who may run scripts on keys that begin with `postrider:`)",
+        _ => "",
+    }
+}
+
 async fn link(server: &Server, limit: Duration) -> Result<Link, RedisError> {
     let mut connection = server.connect(limit).await?;
-    ::redis::cmd("PING").query_async::<String>(&mut connection).await?;
     // Whoever may not ask has to do without.
     let known = ::redis::cmd("COMMAND").arg("INFO").arg("CL.THROTTLE").query_async::<Value>(&mut connection).await;
     let has_cell = matches!(known, Ok(Value::Array(found)) if found.iter().any(|one| !matches!(one, Value::Nil)));
     let info = ::redis::cmd("INFO").arg("server").query_async::<Value>(&mut connection).await;
     let up = info.ok().and_then(|info| texts(&info).iter().filter_map(|text| uptime(text)).min());
     let born = up.and_then(|up| time::Instant::now().checked_sub(up));
-    Ok(Link { connection, keys: server.keys(), scripts: Arc::new(Scripts::new()), has_cell, born })
+    let mut link = Link { connection, keys: server.keys(), scripts: Arc::new(Scripts::new()), has_cell, born };
+    probe(&mut link).await?;
+    Ok(link)
 }
 
 async fn ask(mut link: Link, key: &str, spec: &ThrottleSpec) -> Result<Verdict, RedisError> {
@@ -278,12 +292,14 @@ fn without_password(address: &str) -> String {
 }
 
 /// GCRA as `queue::throttle` has it, in microseconds of the server's clock: the key holds the theoretical arrival time.
-/// Answers how long to wait (0: admitted, and counted) and how far ahead of now the arrival time is.
+/// Answers how long to wait (0: admitted, and counted) and how far ahead of now the arrival time is: no event puts it further than
+/// by tolerance and interval, unless the clock was set back since.
 const SCRIPT: &str = "
 local interval, tolerance = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local arrival = math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), now)
+arrival = math.min(arrival, now + tolerance + interval)
 local wait = arrival - now - tolerance
 if wait > 0 then
   return {wait, arrival - now}

@@ -1,7 +1,7 @@
 //! Websockets (RFC 6455), of which scripts and the operator's tools read.
 //!
 //! Owns [`WebSocket`]. In: a URL, and text to say. Out: messages, text and binary alike. Pings are answered while a message is
-//! waited for.
+//! waited for; a server that has pinged and then is silent is gone.
 
 use crate::error::WebError;
 use crate::request::absolute;
@@ -30,6 +30,10 @@ pub struct WebSocket {
     is_over: bool,
     /// What came behind the messages of a batch.
     failed: Option<WebError>,
+    /// When something came last from who pings; who never did may be silent.
+    heard_at: Option<Instant>,
+    /// How long who pings may be silent.
+    silence_max: Duration,
 }
 
 /// A connection, in clear or not.
@@ -75,7 +79,9 @@ impl WebSocket {
         request.headers_mut().extend(fields);
         let opened = client_async_with_config(request, stream, Some(bounds)).await;
         let (stream, answer) = opened.map_err(|e| WebError::WebSocket(with_causes(&e)))?;
-        Ok((WebSocket { stream, is_over: false, failed: None }, answer.status(), answer.headers().clone()))
+        let (failed, heard_at, silence_max) = (None, None, SILENCE_MAX);
+        let socket = WebSocket { stream, is_over: false, failed, heard_at, silence_max };
+        Ok((socket, answer.status(), answer.headers().clone()))
     }
 
     /// Says something.
@@ -89,13 +95,14 @@ impl WebSocket {
     /// Waits for the next message; `None` when the other side is done.
     ///
     /// # Errors
-    /// The connection breaks, or a message is longer than [`MESSAGE_OCTETS_MAX`].
+    /// The connection breaks, a message is longer than [`MESSAGE_OCTETS_MAX`], or a server that has pinged is silent for
+    /// [`SILENCE_MAX`].
     pub async fn recv(&mut self) -> Result<Option<Bytes>, WebError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         while !self.is_over {
-            match self.stream.next().await {
+            match self.next().await? {
                 Some(Ok(Message::Text(text))) => return Ok(Some(text.into())),
                 Some(Ok(Message::Binary(octets))) => return Ok(Some(octets)),
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
@@ -104,6 +111,20 @@ impl WebSocket {
             }
         }
         Ok(None)
+    }
+
+    /// The next frame. One that is there already is never too late.
+    async fn next(&mut self) -> Result<Option<Result<Message, Error>>, WebError> {
+        let next = match self.heard_at {
+            None => self.stream.next().await,
+            Some(at) => timeout_at(at + self.silence_max, self.stream.next()).await.map_err(|_| {
+                WebError::WebSocket(format!("nothing was heard for {:?} of who pinged before", self.silence_max))
+            })?,
+        };
+        if self.heard_at.is_some() || matches!(next, Some(Ok(Message::Ping(_)))) {
+            self.heard_at = Some(Instant::now());
+        }
+        Ok(next)
     }
 
     /// The messages of the next `time`, at most [`BATCH_MAX`]; `None` when there is none and the other side is done.
@@ -132,6 +153,8 @@ impl WebSocket {
 
 /// The longest message that is taken, in octets.
 pub const MESSAGE_OCTETS_MAX: usize = 16 << 20;
+/// How long a server may be silent that has pinged before: ours do each half minute.
+pub const SILENCE_MAX: Duration = Duration::from_secs(90);
 /// A time that does not end.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// Messages of one batch.
@@ -217,6 +240,32 @@ mod tests {
         let connectors = Connectors::new(None).expect("roots");
         let mut socket = WebSocket::connect(&format!("ws://{address}/"), &connectors).await.expect("opens").0;
         assert_eq!(socket.recv_batch(Duration::from_millis(1)).await.expect("no error"), Some(Vec::new()));
+        silent.abort();
+    }
+
+    #[tokio::test]
+    async fn who_has_pinged_and_is_silent_is_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let address = listener.local_addr().expect("bound");
+        let silent = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.expect("accepts");
+            let mut open = tokio_tungstenite::accept_async(stream).await.expect("opens");
+            open.send(Message::Ping(Bytes::new())).await.expect("takes it");
+            open.send(Message::text("a")).await.expect("takes it");
+            std::future::pending::<()>().await;
+        });
+        let connectors = Connectors::new(None).expect("roots");
+        let mut socket = WebSocket::connect(&format!("ws://{address}/"), &connectors).await.expect("opens").0;
+        socket.silence_max = Duration::from_millis(100);
+        assert_eq!(socket.recv().await.expect("whole").as_deref(), Some(&b"a"[..]));
+        // Also where nobody waits for so long at a time.
+        let error = loop {
+            match socket.recv_batch(Duration::from_millis(10)).await {
+                Ok(batch) => assert_eq!(batch, Some(Vec::new())),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("nothing was heard for 100ms"), "{error}");
         silent.abort();
     }
 }

@@ -3,6 +3,7 @@
 --   HOOKS_SLOW: the web server's hook takes its time to think
 --   HOOKS_SPOOL: kind of spool
 --   HOOKS_BROKEN: nobody takes what goes to the file, for the time being
+--   HOOKS_ROOM: how many records the web server's hook may hold
 local kumo = require 'kumo'
 local base = require 'base'
 local log_hooks = require 'policy-extras.log_hooks'
@@ -14,17 +15,22 @@ log_hooks:new_json {
   log_parameters = {
     meta = { 'tenant' },
     headers = { 'Subject', 'X-A*' },
+    back_pressure = tonumber(os.getenv 'HOOKS_ROOM'),
     per_record = { Delayed = { enable = false }, TransientFailure = { enable = false } },
   },
   filter = function(msg, hook_name)
     if os.getenv 'HOOKS_SLOW' then
       kumo.sleep(0.3)
     end
-    if msg:get_meta('log_record').sender == 'huge@a.test' then
+    local record = msg:get_meta 'log_record'
+    if record.sender == 'echo@a.test' and record.type == 'Reception' then
+      kumo.inject_message(kumo.make_message('quiet@a.test', 'echoed@b.test', 'Subject: echo\r\n\r\n'))
+    end
+    if record.sender == 'huge@a.test' then
       -- Six octets each in JSON: more than a spool of one file a message takes.
       msg:set_meta('huge', string.rep('\1', 12 * 1024 * 1024))
     end
-    return hook_name == 'webhook' and msg:get_meta('log_record').sender == 'quiet@a.test'
+    return hook_name == 'webhook' and record.sender == 'quiet@a.test'
   end,
 }
 

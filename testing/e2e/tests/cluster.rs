@@ -111,10 +111,14 @@ struct Cluster<'a> {
 
 impl Cluster<'_> {
     fn node(&self, name: &str) -> Kumod {
+        self.launch(name).start()
+    }
+
+    fn launch(&self, name: &str) -> Launch {
         let launch = Launch::policy(policy_file("cluster.lua")).env("CLUSTER_DIR", self.scratch.join(name));
         let launch = launch.env("CLUSTER_TO", self.to.to_string()).env("CLUSTER_SHARE", "0.5");
         let launch = launch.env("CLUSTER_REDIS", &self.redis).env("CLUSTER_TIMEOUT", self.timeout);
-        launch.env("CLUSTER_PATH", self.path).env("CLUSTER_QUEUE", self.queue).start()
+        launch.env("CLUSTER_PATH", self.path).env("CLUSTER_QUEUE", self.queue)
     }
 }
 
@@ -316,10 +320,49 @@ fn leases_that_ended_while_redis_was_away_are_given_back_when_it_is_there_again(
     until(LATER, "more mail", || (receiver.all() > so_far + 20).then_some(()));
 }
 
+#[test]
+fn a_redis_that_runs_no_scripts_is_away_and_one_is_told_so_at_the_start() {
+    let (scratch, receiver) = (Scratch::new(), Receiver::start(Duration::from_millis(50)));
+    let redis = RunningRedis::start(&scratch);
+    let path = "connection_limit = 4, max_deliveries_per_connection = 5, aggressive_connection_opening = true";
+    let cluster =
+        Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), timeout: "500ms", path, queue: "" };
+    let node = cluster.node("one");
+    redis.ask(&["ACL", "SETUSER", "default", "-@scripting"]);
+    // Nobody sends mail, and so nobody has leases: it is found out all the same.
+    let said = |text: &'static str| move |line: &str| line.contains(text).then_some(());
+    node.process.await_stderr("that Redis refuses", SOON, said("NOPERM"));
+    submit(&node, "one", 40);
+    until(LATER, "all mail by this node's share", || (receiver.all() == 40).then_some(()));
+    let most = receiver.most();
+    assert!(most <= 2, "{most}: half of four");
+    assert_eq!(node.process.stderr().matches("shared again").count(), 0, "it is not back because it answers PING");
+
+    let finished = cluster.launch("other").run();
+    assert!(!finished.status.success() && finished.stderr.contains("NOPERM"), "{}", finished.stderr);
+    redis.ask(&["ACL", "SETUSER", "default", "+@scripting"]);
+    node.process.await_stderr("that it is back", SOON, said("shared again"));
+    submit(&node, "one", 40);
+    until(LATER, "all mail by way of Redis", || (receiver.all() == 80).then_some(()));
+    node.stop();
+}
+
+#[test]
+fn one_server_of_a_cluster_that_is_not_named_as_such_is_refused() {
+    let scratch = Scratch::new();
+    let servers = RunningRedis::start_cluster(&scratch);
+    let to = SocketAddr::from(([127, 0, 0, 1], 1));
+    let cluster = Cluster { scratch: &scratch, to, redis: servers[0].url(), timeout: "2s", path: "", queue: "" };
+    let finished = cluster.launch("one").run();
+    assert!(!finished.status.success() && finished.stderr.contains("cluster = true"), "{}", finished.stderr);
+}
+
 /// Who has leases of which limit whatsoever, and until when, in milliseconds.
 fn leases(redis: &RunningRedis) -> BTreeMap<String, u64> {
     let keys = redis.ask(&["KEYS", "*lease:*"]);
-    let keys = keys.lines().filter(|key| !key.is_empty() && !key.ends_with(":wanted"));
+    // One is everybody's, by which it is found out whether leases can be had.
+    let others = [":wanted", "lease:probe"];
+    let keys = keys.lines().filter(|key| !key.is_empty() && !others.iter().any(|other| key.ends_with(other)));
     let of = |key: &str| redis.ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
     let all: Vec<String> = keys.flat_map(|key| of(key).lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     let pairs = all.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].parse().expect("a time")));

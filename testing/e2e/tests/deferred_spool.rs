@@ -72,6 +72,26 @@ fn a_message_that_had_to_wait_survives_a_kill() {
 }
 
 #[test]
+fn a_message_that_the_spool_never_takes_keeps_no_other_from_the_disk() {
+    let scratch = Scratch::new();
+    let away = "127.0.0.1:1".parse().expect("an address");
+    let mut relay = deferring(&scratch, away).env("RELAY_RETRY", "1h").env("RELAY_KIND", "LocalDisk").start();
+    submit(&relay, "huge", "huge");
+    let stays = |line: &str| line.contains("stay in memory only").then_some(());
+    relay.process.await_stderr("that it cannot be written", SOON, stays);
+    for to in ["one", "two"] {
+        submit(&relay, to, "not yet");
+    }
+    let list = || Launch::verb("spool").arg("list").arg("--spool").arg(scratch.join("relay/data")).run().success();
+    until(LATER, "both others on the disk", || {
+        let there = list().stdout;
+        (there.contains("one@target.test") && there.contains("two@target.test")).then_some(())
+    });
+    relay.process.kill();
+    assert!(!list().stdout.contains("huge@target.test"));
+}
+
+#[test]
 fn a_stop_loses_nothing_that_was_in_memory_only() {
     let scratch = Scratch::new();
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::thread;
+use std::time::{Duration, Instant};
 
 fn launch(scratch: &Scratch, hooks: SocketAddr, sink: SocketAddr) -> Launch {
     Launch::policy(policy_file("log_hooks.lua"))
@@ -49,6 +50,21 @@ fn a_record_that_cannot_be_kept_holds_up_no_other() {
     node.await_empty(LATER);
     node.stop();
     assert_eq!(of("huge@a.test"), 0);
+}
+
+/// The hook has all the records it may hold while it is asked about one, and mail waits for such a hook.
+#[test]
+fn policy_that_is_asked_about_a_record_may_send_mail() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let node = launch(&scratch, web.http, sink.address).env("HOOKS_ROOM", "1").start();
+    let begun = Instant::now();
+    submit(node.smtp(), "echo@a.test", "one@b.test");
+    let both = sink.await_arrivals(2, LATER);
+    let echoed = both.iter().any(|arrival| arrival.recipients == ["echoed@b.test"]);
+    assert!(echoed && begun.elapsed() >= Duration::from_secs(4), "{both:?} after {:?}", begun.elapsed());
+    until(LATER, "both records", || (web.posted().len() == 2).then_some(()));
+    node.stop();
 }
 
 #[test]

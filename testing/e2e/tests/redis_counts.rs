@@ -69,6 +69,24 @@ fn a_rate_gives_its_burst_and_not_one_more_and_of_several_the_least() {
 }
 
 #[test]
+fn after_a_step_back_of_its_clock_nobody_waits_longer_than_for_the_next_event() {
+    on_redis(async |redis, throttles| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        // As it stands there when the clock was a month ahead.
+        let arrival = (now + Duration::from_secs(30 * 86_400)).as_micros().to_string();
+        for key in ["postrider:few", "postrider:lua-user-throttle-some:4:3:3600"] {
+            assert_eq!(redis.ask(&["SET", key, &arrival]).trim(), "OK");
+        }
+        let few = throttles.grants(&[rate("few", "4/h")], 1, None).await.expect("an answer");
+        let next = Duration::from_secs(850)..=Duration::from_secs(900);
+        assert!(few.0 == 0 && next.contains(&few.1), "{few:?}");
+        let spec: ThrottleSpec = "4/h,max_burst=3".parse().expect("a throttle");
+        let verdict = throttles.hit("some", &spec).await;
+        assert!(verdict.retry_after.is_some_and(|wait| next.contains(&wait)), "{verdict:?}");
+    });
+}
+
+#[test]
 fn questions_that_fail_are_counted_for_as_long_as_redis_is_away() {
     let scratch = Scratch::new();
     let redis = RunningRedis::start(&scratch);

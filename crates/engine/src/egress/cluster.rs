@@ -18,13 +18,16 @@ use throttle::{Asker, Holder, LeaseAnswer, Throttles};
 pub(crate) struct Lease {
     holder: Holder,
     is_held: AtomicBool,
+    /// It was lost to another node, and that was said.
+    is_lost: AtomicBool,
 }
 
 impl Lease {
     /// Those of a connection that is to be opened; `None` when it needs none.
     pub fn of(opening: &Opening, id: String) -> Option<Arc<Lease>> {
         let limits = opening.leases.clone();
-        (!limits.is_empty()).then(|| Arc::new(Lease { holder: (id, limits), is_held: AtomicBool::new(false) }))
+        let [is_held, is_lost] = [false, false].map(AtomicBool::new);
+        (!limits.is_empty()).then(|| Arc::new(Lease { holder: (id, limits), is_held, is_lost }))
     }
 
     fn is_held(&self) -> bool {
@@ -177,7 +180,7 @@ impl Engine {
             if !lease.is_held() {
                 // It ended meanwhile: what was renewed after it was given back has no holder.
                 throttles.give_back(&lease.holder).await;
-            } else if !kept {
+            } else if lease.is_lost.swap(!kept, Ordering::Relaxed) < !kept {
                 tracing::warn!("a lease was lost to another node: its connection takes no more messages");
                 self.with_queue(|q, _| q.lease_lost(conn));
             }

@@ -247,7 +247,7 @@ impl Engine {
         for prepared in prepared {
             if prepared.queue == NULL_QUEUE {
                 discarded.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.besides));
-            } else if prepared.deferred && self.has_volatile_room() {
+            } else if prepared.deferred && self.has_volatile_room() && fits(&prepared.sealed) {
                 deferred.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.besides));
             } else {
                 keep.push(prepared.sealed);
@@ -454,6 +454,11 @@ pub(crate) fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
         }
     }
     groups
+}
+
+/// False for what no spool ever takes: it is not to be accepted into memory to stay there.
+fn fits(sealed: &Sealed) -> bool {
+    spool::check_transaction(std::slice::from_ref(sealed)).is_ok()
 }
 
 fn same_body(a: &Bytes, b: &Bytes) -> bool {

@@ -45,7 +45,7 @@ impl Engine {
             prepared.push(one.map_err(|refusal| NotInjected::Later(refusal.reply.to_single_line()))?);
             tokio::task::yield_now().await;
         }
-        self.wait_for_logs().await;
+        self.wait_for_logs_of(from).await;
         let committed = self.commit(prepared).await;
         committed.map(|_| Outcome::default()).map_err(|refusal| NotInjected::Later(refusal.reply.to_single_line()))
     }

@@ -43,7 +43,7 @@ impl Engine {
         let (mut outcome, mut chunk) = (Outcome::default(), Chunk::default());
         for (number, recipient) in injection.recipients.iter().enumerate() {
             if let Err(why) = self.takes_requests() {
-                return self.end_early(chunk, outcome, (&injection.recipients[number..], &why), commits).await;
+                return self.end_early(chunk, outcome, (&injection.recipients[number..], &why), from, commits).await;
             }
             match self.made(&generator, number, &meta, (injection, from)).await {
                 Ok((prepared, octets)) => {
@@ -59,14 +59,14 @@ impl Engine {
             }
             let is_full = chunk.prepared.len() >= MESSAGES_MAX || chunk.octets >= OCTETS_MAX;
             if is_full && commits == Commits::Chunks {
-                self.commit_chunk(std::mem::take(&mut chunk), &mut outcome).await?;
+                self.commit_chunk(std::mem::take(&mut chunk), from, &mut outcome).await?;
             }
             if number + 1 < injection.recipients.len() {
                 // Others have their turn between two messages: to make one takes as long as to receive one.
                 tokio::task::yield_now().await;
             }
         }
-        self.commit_chunk(chunk, &mut outcome).await?;
+        self.commit_chunk(chunk, from, &mut outcome).await?;
         Ok(outcome)
     }
 
@@ -76,12 +76,13 @@ impl Engine {
         chunk: Chunk,
         mut outcome: Outcome,
         (rest, why): (&[Recipient], &str),
+        from: &Requester,
         commits: Commits,
     ) -> Result<Outcome, NotInjected> {
         if commits != Commits::Chunks {
             return Err(NotInjected::Later(why.to_owned()));
         }
-        self.commit_chunk(chunk, &mut outcome).await?;
+        self.commit_chunk(chunk, from, &mut outcome).await?;
         if outcome.success_count == 0 {
             return Err(NotInjected::Later(why.to_owned()));
         }
@@ -123,12 +124,12 @@ impl Engine {
     }
 
     /// Takes responsibility for all of them, or for none. The first that is refused leaves nothing of the request.
-    async fn commit_chunk(&self, chunk: Chunk, outcome: &mut Outcome) -> Result<(), NotInjected> {
+    async fn commit_chunk(&self, chunk: Chunk, from: &Requester, outcome: &mut Outcome) -> Result<(), NotInjected> {
         if chunk.prepared.is_empty() {
             return Ok(());
         }
         let count = chunk.prepared.len();
-        self.wait_for_logs().await;
+        self.wait_for_logs_of(from).await;
         let refused = match self.commit(chunk.prepared).await {
             Ok(_receipts) => {
                 outcome.success_count += count;

@@ -36,7 +36,7 @@ use tokio::sync::oneshot;
 pub struct Requester {
     /// Who it is.
     pub auth: AuthInfo,
-    /// The listener's address, if it came over one.
+    /// The listener's address, if it came over one; none where policy asks.
     pub via: Option<IpAddr>,
     /// The listener's name; this machine's when absent.
     pub hostname: Option<String>,
@@ -94,6 +94,14 @@ impl Engine {
             let _: Result<(), _> = tell.send(outcome);
         });
         told.await.unwrap_or(Err(NotInjected::CutShort))
+    }
+
+    /// Waits as mail does that comes by requests, or as that of policy's making does where it is.
+    async fn wait_for_logs_of(&self, from: &Requester) {
+        match from.via {
+            Some(_) => self.wait_for_logs().await,
+            None => self.wait_for_records().await,
+        }
     }
 
     /// Why requests are not taken now.
