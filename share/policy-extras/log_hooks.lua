@@ -53,11 +53,12 @@ local function check(where, options, known, required)
 end
 
 -- A name belongs to one hook of its kind.
+-- Queues have names in lower case, so that two names must differ by more than that.
 local function claim(where, name)
-  if NAMES[name] then
+  if NAMES[name:lower()] then
     error(string.format('log_hooks:%s: a hook named `%s` was defined before', where, name), 3)
   end
-  NAMES[name] = true
+  NAMES[name:lower()] = true
 end
 
 local function check_queue_config(options)
@@ -97,7 +98,8 @@ local function install(options)
   end)
 
   kumo.on('get_queue_config', function(asked)
-    if asked == domain then
+    -- Queues have names in lower case.
+    if asked == domain:lower() then
       return kumo.make_queue_config(config)
     end
   end)

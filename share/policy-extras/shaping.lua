@@ -89,9 +89,10 @@ function mod:setup_with_automation(options)
   end
   check_options(options)
   local names = file_names(options)
-  local load_shaping_data = kumo.memoize(function()
+  local function load_anew()
     return kumo.shaping.load(names, options.load_validation_options)
-  end, {
+  end
+  local load_shaping_data = kumo.memoize(load_anew, {
     name = 'policy-extras.shaping',
     ttl = options.cache_ttl or '1 minute',
     capacity = 1,
@@ -103,12 +104,13 @@ function mod:setup_with_automation(options)
   mod.CONFIGURED = { files = names }
   -- Loaded where they are used: every state of a policy pays for what it loads.
   local publishing = #(options.publish or {}) > 0 and require 'policy-extras.tsa_publishing'
-  local following = #(options.subscribe or {}) > 0 and require 'policy-extras.tsa_following'
+  local following = (publishing or #(options.subscribe or {}) > 0) and require 'policy-extras.tsa_following'
   if publishing then
     publishing.install(options, load_shaping_data)
   end
   if following then
-    following.install(load_shaping_data, options.cache_ttl or '1 minute')
+    -- Not what is kept: that may be of other files, which a policy names that was read again since.
+    following.install(load_anew, options.cache_ttl or '1 minute')
   end
 
   kumo.on('validate_config', function()

@@ -105,7 +105,7 @@ end
 
 -- Starts to follow, and to watch the shaping data. To be called in `init`.
 function mod.start(options)
-  for _, url in ipairs(options.subscribe) do
+  for _, url in ipairs(options.subscribe or {}) do
     kumo.spawn_task { event_name = 'kumo.tsa.suspension.subscriber', args = { url } }
   end
   kumo.spawn_task { event_name = 'kumo.tsa.config.monitor', args = {} }

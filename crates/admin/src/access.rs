@@ -6,7 +6,7 @@
 
 use crate::answer::Failed;
 use crate::credentials::{Credentials, Remembered};
-use crate::own_names::OwnNames;
+use crate::own_names::{Called, OwnNames};
 use crate::socket::Peer;
 use access::{TRUSTED_PEERS, http_resources};
 use axum::extract::Request;
@@ -54,15 +54,16 @@ impl Access {
         Access(Arc::new(Inner { gate, trusted, remembered: Remembered::default(), names }))
     }
 
-    /// Who asks; of wrong credentials, an error.
-    async fn proven(&self, peer: SocketAddr, header: Option<&str>) -> Result<AuthInfo, Failed> {
+    /// Who asks; of wrong credentials, an error. Of who calls this server by another's name only these count: it may be the browser of
+    /// somebody who is trusted.
+    async fn proven(&self, peer: SocketAddr, header: Option<&str>, called: Called) -> Result<AuthInfo, Failed> {
         let Inner { gate, trusted, remembered, .. } = &*self.0;
         let mut auth = match header.map(Credentials::parse).transpose().map_err(Failed::bad)? {
             Some(credentials) => remembered.ask(gate, credentials, peer.ip()).await?,
             None => AuthInfo::default(),
         };
         auth.peer_address = Some(peer.ip());
-        if trusted.contains(peer.ip()) {
+        if called == Called::ByAnOwnName && trusted.contains(peer.ip()) {
             auth.groups.push(TRUSTED_PEERS.to_owned());
         }
         Ok(auth)
@@ -112,10 +113,11 @@ impl Guard {
         if access.0.gate.accounts().is_full() && !is_probe {
             return Err(Failed::unavailable("the accounting log has no room for more records".to_owned()));
         }
-        if !is_probe {
-            access.0.names.check(request.method(), request.headers())?;
-        }
-        let auth = access.proven(peer, authorization(request.headers())?).await?;
+        let called = match is_probe {
+            true => Called::ByAnOwnName,
+            false => access.0.names.check(request.method(), request.headers())?,
+        };
+        let auth = access.proven(peer, authorization(request.headers())?, called).await?;
         let resources = match path == self.path {
             true => Cow::Borrowed(self.resources.get_or_init(|| http_resources(via, path))),
             false => Cow::Owned(http_resources(via, path)),

@@ -11,6 +11,7 @@ use crate::forms::{JsonOf, Schemas};
 use crate::request;
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use engine::{BulkError, Door, Engine, KeyedOutcome, NotInjected, RequestKey, Requester};
@@ -36,12 +37,16 @@ pub(crate) async fn inject(
     State(engine): State<Engine>,
     Extension(Proven(auth)): Extension<Proven>,
     Extension(Via(via)): Extension<Via>,
-    Extension(Listener { hostname, window, .. }): Extension<Listener>,
+    Extension(Listener { hostname, window, body_octets_max }): Extension<Listener>,
     _: Takes<JsonOf<Injection>>,
     Key(field): Key,
     request: Request,
 ) -> Result<(HeaderMap, Json<Outcome>), Failed> {
-    let body = answer::json_octets(request, &engine).await?;
+    let body = {
+        // Until it is there, and the next sample of memory shows it.
+        let _room = engine.room_for_request(octets_due(request.headers(), body_octets_max)).map_err(failed)?;
+        answer::json_octets(request, &engine).await?
+    };
     let mut injection = request::read(&body).map_err(|error| match error {
         BulkError::NotJson(why) => Failed::bad(format!("the body is not JSON: {why}")),
         BulkError::Wrong(wrong) => Failed::at(&wrong.pointer, wrong.why),
@@ -57,6 +62,7 @@ pub(crate) async fn inject(
         (field, member) => field.or(member),
     };
     let Some(text) = text else {
+        drop(body);
         let outcome = engine.inject_request(injection, from).await.map_err(failed)?;
         return Ok((HeaderMap::new(), Json(outcome)));
     };
@@ -68,6 +74,13 @@ pub(crate) async fn inject(
         headers.insert(REPLAYED_FIELD, HeaderValue::from_static("true"));
     }
     Ok((headers, Json(outcome)))
+}
+
+/// Octets of the content that is to come; where it does not say, of one that is not large.
+fn octets_due(headers: &HeaderMap, octets_max: usize) -> u64 {
+    let length = headers.get(CONTENT_LENGTH).filter(|_| !headers.contains_key(CONTENT_ENCODING));
+    let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    length.unwrap_or(OCTETS_USUAL).min(octets_max as u64)
 }
 
 fn failed(error: NotInjected) -> Failed {
@@ -109,6 +122,8 @@ fn key_field(headers: &HeaderMap) -> Result<Option<String>, Failed> {
     }
 }
 
+/// Those of a request that does not say how many it has.
+const OCTETS_USUAL: u64 = 64 << 10;
 /// Sent again with the same key, a request is carried out once.
 const KEY_FIELD: &str = "Idempotency-Key";
 /// Says that an answer is that of the first time.

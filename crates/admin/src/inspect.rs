@@ -172,12 +172,9 @@ pub(crate) async fn scheduled(
     Query(OfQueue { queue_name, want_body, limit }): Query<OfQueue>,
 ) -> Result<Json<Queue>, Failed> {
     let limit = limit.unwrap_or(if want_body { CONTENTS_LISTED } else { LISTED }).min(LISTED_MAX);
-    // One more tells whether there are more.
-    let Some(mut found) = engine.inspect_queue(&queue_name, limit + 1).await? else {
+    let Some((found, is_cut)) = engine.inspect_queue(&queue_name, limit, want_body).await? else {
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
     };
-    let is_cut = found.len() > limit;
-    found.truncate(limit);
     let mut limited = Limited::default();
     let mut messages = Vec::with_capacity(found.len());
     for message in found {

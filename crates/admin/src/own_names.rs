@@ -19,6 +19,15 @@ pub(crate) struct OwnNames {
     is_tls: bool,
 }
 
+/// How a request calls this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Called {
+    /// By a name of ours, or by a program that may call it as it likes.
+    ByAnOwnName,
+    /// By a name that is none, and with words that say who asks: these count, and not from where it comes.
+    ByAnother,
+}
+
 impl OwnNames {
     /// Those of a listener; `hostname` is what it is called where the options name nothing.
     pub fn new(options: &HttpListener, hostname: &str) -> OwnNames {
@@ -30,7 +39,7 @@ impl OwnNames {
     ///
     /// # Errors
     /// 403 for what comes from another site, 421 for a name that is none of ours.
-    pub fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Failed> {
+    pub fn check(&self, method: &Method, headers: &HeaderMap) -> Result<Called, Failed> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(UNREADABLE));
         let (origin, site, host) = (text(header::ORIGIN.as_str()), text(FETCH_SITE), text(header::HOST.as_str()));
         if acts(method, headers) {
@@ -47,12 +56,14 @@ impl OwnNames {
         let speaks = headers.contains_key(header::ACCEPT_LANGUAGE) && !headers.contains_key(FETCH_MODE);
         // In some browsers a page may give another name, but none that lets it leaves out the language.
         let is_named = text(header::USER_AGENT.as_str()).is_some_and(|name| name.starts_with(BROWSERS));
-        // A page whose name was made to be ours has no right words to say here, and wrong ones are refused.
-        let is_proving = headers.contains_key(header::AUTHORIZATION);
-        let is_browser = !is_proving && (origin.is_some() || site.is_some() || speaks || is_named);
+        let is_browser = origin.is_some() || site.is_some() || speaks || is_named;
         let host = host.unwrap_or_default();
         if self.is_tls || !is_browser || self.is_own_name(host) {
-            return Ok(());
+            return Ok(Called::ByAnOwnName);
+        }
+        // A program, or a page whose name was made to be ours, in somebody else's browser: words of its own it may have.
+        if headers.contains_key(header::AUTHORIZATION) {
+            return Ok(Called::ByAnother);
         }
         Err(Failed::misdirected(format!(
             "a browser calls this server {host:?}: expected an address, localhost, {:?}, or a name in browser_hosts",
@@ -118,7 +129,7 @@ mod tests {
             (axum::http::HeaderName::from_static(name), value)
         });
         let checked = OwnNames::new(options, "mx.example.com").check(method, &pairs.collect());
-        checked.map_or_else(|refused| refused.status().as_u16(), |()| FINE)
+        checked.map_or_else(|refused| refused.status().as_u16(), |_| FINE)
     }
 
     fn post(fields: &[(&'static str, &str)]) -> u16 {
@@ -176,6 +187,12 @@ mod tests {
             assert_eq!(get(&[("host", host), ("user-agent", "curl/8.0")]), FINE, "{host}: a program");
             let proving = [("host", host), ("user-agent", "Mozilla/5.0 (X11)"), ("authorization", "Basic x")];
             assert_eq!(get(&proving), FINE, "{host}: a program that calls itself a browser and says who it is");
+            let headers = proving
+                .iter()
+                .map(|(name, value)| (axum::http::HeaderName::from_static(name), value.parse().expect("a value")));
+            let called =
+                OwnNames::new(&HttpListener::default(), "mx.example.com").check(&Method::GET, &headers.collect());
+            assert_eq!(called.ok(), Some(Called::ByAnother), "{host}: who it says it is, and not from where, counts");
             let node = [("host", host), ("accept-language", "*"), ("sec-fetch-mode", "cors")];
             assert_eq!(get(&node), FINE, "{host}: a program that says less than browsers");
         }

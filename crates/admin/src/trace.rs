@@ -6,8 +6,7 @@
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use engine::{Engine, Side, WATCHERS_MAX, Watch};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -41,19 +40,16 @@ struct OfClient {
     terse: bool,
 }
 
-pub(crate) async fn server(State(engine): State<Engine>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-    upgraded(engine, &headers, upgrade, Side::Server)
+pub(crate) async fn server(State(engine): State<Engine>, upgrade: WebSocketUpgrade) -> Response {
+    upgraded(engine, upgrade, Side::Server)
 }
 
-pub(crate) async fn client(State(engine): State<Engine>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-    upgraded(engine, &headers, upgrade, Side::Client)
+pub(crate) async fn client(State(engine): State<Engine>, upgrade: WebSocketUpgrade) -> Response {
+    upgraded(engine, upgrade, Side::Client)
 }
 
-fn upgraded(engine: Engine, headers: &HeaderMap, upgrade: WebSocketUpgrade, side: Side) -> Response {
-    // A page of somebody else's in the browser of somebody who is trusted: browsers let it ask, and say where it is from.
-    if headers.contains_key(header::ORIGIN) {
-        return (StatusCode::FORBIDDEN, "Error: not from web pages\n").into_response();
-    }
+/// Pages of other sites have been refused by then ([`crate::own_names`]).
+fn upgraded(engine: Engine, upgrade: WebSocketUpgrade, side: Side) -> Response {
     upgrade.max_message_size(ASKED_OCTETS_MAX).on_upgrade(move |socket| serve(socket, engine, side))
 }
 

@@ -171,7 +171,7 @@ async fn of_network(options: &Options, configured: &Configured, subject: &Subjec
         return findings;
     }
     let until = tokio::time::Instant::now() + NAMES_MAX;
-    let resolver: Arc<dyn Resolver> = Arc::new(Hurried::new(configured.resolver.clone(), until));
+    let resolver: Arc<dyn Resolver> = Arc::new(Hurried::new(configured.resolver.clone(), until, NAMES_MAX));
     let (resolver, host) = (&*resolver, &subject.hostname);
     let mut sources = subject.sources.clone();
     if sources.is_empty() {

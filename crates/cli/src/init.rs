@@ -14,7 +14,7 @@ use plan::{Answers, Plan};
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -145,6 +145,10 @@ fn write_all(dir: &Path, plan: &Plan, owner: &User) -> anyhow::Result<()> {
 fn write_one(dir: &Path, file: &plan::File, owner: &User, begun: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let path = dir.join(&file.name);
     let folder = path.parent().unwrap_or(dir);
+    let there = fs::symlink_metadata(folder);
+    if folder != dir && there.as_ref().is_ok_and(|there| there.is_symlink()) {
+        bail!("{} is a link: expected a folder, or nothing", folder.display());
+    }
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let mode = if file.is_secret { 0o600 } else { 0o644 };
     let at = || format!("writing {}", path.display());
@@ -152,9 +156,11 @@ fn write_one(dir: &Path, file: &plan::File, owner: &User, begun: &mut Vec<PathBu
     begun.push(path.clone());
     open.write_all(file.text.as_bytes()).and_then(|()| open.sync_all()).with_context(at)?;
     if nix::unistd::geteuid() != owner.uid {
-        for place in [folder, &path] {
-            nix::unistd::chown(place, Some(owner.uid), Some(owner.gid))
-                .with_context(|| format!("giving {} away", place.display()))?;
+        let (uid, gid) = (Some(owner.uid.as_raw()), Some(owner.gid.as_raw()));
+        fchown(&open, uid, gid).with_context(|| format!("giving {} away", path.display()))?;
+        // What was there before stays whose it is.
+        if there.is_err() {
+            lchown(folder, uid, gid).with_context(|| format!("giving {} away", folder.display()))?;
         }
     }
     Ok(())

@@ -29,7 +29,11 @@ impl Engine {
                         if !std::mem::replace(&mut refused, true) {
                             tracing::error!("messages of deferred_spool listeners stay in memory only: {error}");
                         }
-                        let pause = if engine.stop.is_draining() { DRAIN_PAUSE } else { PAUSE };
+                        let pause = match error {
+                            _ if engine.stop.is_draining() => DRAIN_PAUSE,
+                            SpoolError::TooBig { .. } => LONG_PAUSE,
+                            _ => PAUSE,
+                        };
                         tokio::time::sleep(pause).await;
                     }
                 }
@@ -45,7 +49,11 @@ impl Engine {
             Ok(appended) => appended,
             Err(SpoolError::TooBig { .. }) if taken.len() > 1 => return self.spool_each(taken).await,
             Err(error) => {
-                self.with_queue(|q, now| q.not_spooled(now, taken));
+                let is_too_big = matches!(error, SpoolError::TooBig { .. });
+                self.with_queue(|q, now| match is_too_big {
+                    true => taken.into_iter().for_each(|one| q.too_big_to_spool(now, one)),
+                    false => q.not_spooled(now, taken),
+                });
                 return Err(error);
             }
         };
@@ -55,15 +63,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Each by itself; of those that are refused why the last was.
+    /// Each by itself. Fails where none is taken.
     async fn spool_each(&self, taken: Vec<Queued>) -> Result<(), SpoolError> {
-        let mut said = Ok(());
+        let (mut is_any_taken, mut failed) = (false, None);
         for queued in taken {
-            if let Err(error) = Box::pin(self.spool_these(vec![queued])).await {
-                said = Err(error);
+            match Box::pin(self.spool_these(vec![queued])).await {
+                Ok(()) => is_any_taken = true,
+                Err(error) => failed = Some(error),
             }
         }
-        said
+        failed.filter(|_| !is_any_taken).map_or(Ok(()), Err)
     }
 
     /// A message has its place: its attempts follow it, and it goes back to its queue.
@@ -84,5 +93,7 @@ const MESSAGES_MAX: usize = 256;
 const OCTETS_MAX: usize = 4 << 20;
 /// Time between two tries while the spool refuses.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The same where all that is left is too large for it, which takes a while to find out each time.
+const LONG_PAUSE: Duration = Duration::from_secs(10);
 /// The same while the program ends and somebody waits.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);

@@ -4,6 +4,7 @@
 //! from memory or the spool. What is asked about may move on meanwhile: each answer was true when its message was met.
 
 use crate::engine::Engine;
+use bytes::Bytes;
 use message::{Message, MessageId, Place, Resident};
 use queue::{Binding, EndOf, Listed, ScheduledView, Sharers, Wait};
 use spool::SpoolError;
@@ -63,25 +64,43 @@ impl Engine {
         }
     }
 
-    /// Messages of a scheduled queue, at most `limit`: due, ready and held ones, then those that wait for their time.
-    /// `None` when there is no such queue.
+    /// Messages of a scheduled queue, at most `limit`: due, ready and held ones, then those that wait for their time; and
+    /// whether there are more. `None` when there is no such queue. They have their texts where these are wanted; then those of
+    /// [`TEXTS_MAX`] octets are all there are.
     ///
     /// # Errors
     /// The spool's, when it cannot be read.
-    pub async fn inspect_queue(&self, name: &str, limit: usize) -> Result<Option<Vec<Inspected>>, SpoolError> {
-        let Some(mut listed) = self.with_queue(|queue, now| queue.list(now, name, limit)) else { return Ok(None) };
+    pub async fn inspect_queue(
+        &self,
+        name: &str,
+        limit: usize,
+        want_texts: bool,
+    ) -> Result<Option<(Vec<Inspected>, bool)>, SpoolError> {
+        let sought = limit + 1;
+        let Some(mut listed) = self.with_queue(|queue, now| queue.list(now, name, sought)) else { return Ok(None) };
         let mut step = Some(0);
-        while let Some(from) = step.filter(|_| listed.len() < limit) {
-            let rest = limit - listed.len();
+        while let Some(from) = step.filter(|_| listed.len() < sought) {
+            let rest = sought - listed.len();
             let (found, next) = self.with_queue(|queue, _| queue.list_waiting(name, rest, from));
             listed.extend(found);
             step = next;
         }
-        let mut inspected = Vec::with_capacity(listed.len());
-        for found in listed {
-            inspected.push(self.inspected(found).await?);
+        let is_cut = listed.len() > limit;
+        let mut left = listed.len();
+        let (mut inspected, mut octets) = (Vec::with_capacity(listed.len()), 0);
+        for found in listed.into_iter().take(limit) {
+            let mut one = self.inspected(found).await?;
+            for content in one.content.iter_mut().filter(|_| !want_texts) {
+                (content.head, content.body) = (Bytes::new(), Bytes::new().into());
+            }
+            octets += one.content.as_ref().map_or(0, |content| content.head.len() + content.body.len());
+            inspected.push(one);
+            left -= 1;
+            if octets > TEXTS_MAX {
+                return Ok(Some((inspected, left > 0)));
+            }
         }
-        Ok(Some(inspected))
+        Ok(Some((inspected, is_cut)))
     }
 
     /// A scheduled queue; `None` when there is none of that name.
@@ -137,5 +156,7 @@ impl From<Listed> for Inspected {
     }
 }
 
+/// Octets of texts that are shown at once; the last of them may be longer.
+pub const TEXTS_MAX: usize = 64 << 20;
 /// No place: the spool looks the message up by its id.
 const NOWHERE: Place = Place { segment: 0, offset: 0, index: 0 };

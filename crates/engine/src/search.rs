@@ -61,6 +61,8 @@ pub enum Among {
 /// Where a search goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchCursor {
+    /// Among what is in delivery, before what is in queues.
+    Hands(u32),
     /// Among the messages in queues.
     Queues(u32),
     /// In the log.
@@ -136,9 +138,11 @@ impl Engine {
         });
         match (from, among) {
             (Some(SearchCursor::Logs(before)), _) => self.search_logs(&slot, sought, Some(before)).await,
-            (Some(SearchCursor::Queues(place)), _) => self.search_queues(sought, Some(place)).await,
+            (Some(place @ (SearchCursor::Hands(_) | SearchCursor::Queues(_))), _) => {
+                self.search_queues(sought, place).await
+            }
             (None, Among::Logs) => self.search_logs(&slot, sought, None).await,
-            (None, Among::Queues) => self.search_queues(sought, None).await,
+            (None, Among::Queues) => self.search_queues(sought, SearchCursor::Hands(0)).await,
         }
     }
 
@@ -216,33 +220,41 @@ impl Engine {
         Ok(Page { found: found.collect(), next: told.next.map(SearchCursor::Logs), unread })
     }
 
-    async fn search_queues(&self, sought: Sought, from: Option<u32>) -> Result<Page, SearchError> {
+    async fn search_queues(&self, sought: Sought, from: SearchCursor) -> Result<Page, SearchError> {
         let Sought { criteria, recipient, sender, whereabouts, limit, .. } = sought;
         let place_wanted = match whereabouts {
             Some(InQueues::At(place)) => Some(place),
             _ => None,
         };
+        let hands = match from {
+            SearchCursor::Hands(place) => Some(place),
+            _ => None,
+        };
         if whereabouts == Some(InQueues::InDelivery) {
-            return self
-                .search_in_delivery(Sought { criteria, recipient, sender, limit, ..Sought::default() }, from)
-                .await;
+            let sought = Sought { criteria, recipient, sender, limit, ..Sought::default() };
+            let (SearchCursor::Hands(place) | SearchCursor::Queues(place)) = from else { return Ok(Page::default()) };
+            return self.search_in_delivery(sought, place).await;
         }
         let until = Instant::now() + SEARCH_TIME_MAX;
         let mut search = Search::new(criteria, place_wanted.map(|place| place == queue::Place::Waiting));
-        // What a connection or a task has in hand has no place in the walk: it comes first, as much of it as is asked for. Put
-        // back since, it is met again, and passed over.
+        // What a connection or a task has in hand has no place in the walk: it comes first, on pages of its own where it is much. Put
+        // back since, it is met again, and passed over on the same page.
         let mut page = Page::default();
         let mut from_hands = HashSet::new();
-        if from.is_none() && place_wanted.is_none() {
-            for found in self.all_in_delivery(&search) {
+        if let Some(hands) = hands.filter(|_| place_wanted.is_none()) {
+            for (place, found) in (0..).zip(self.all_in_delivery(&search)).skip(hands as usize) {
                 if page.found.len() >= limit || Instant::now() >= until {
-                    break;
+                    page.next = Some(SearchCursor::Hands(place));
+                    return Ok(page);
                 }
                 from_hands.insert(found.message.id);
                 page.found.extend(self.addressed(found, &recipient, &sender).await?);
             }
         }
-        let mut place = Some(from.unwrap_or_default());
+        let mut place = match from {
+            SearchCursor::Queues(place) => Some(place),
+            _ => Some(0),
+        };
         while let Some(from) = place.filter(|_| page.found.len() < limit && Instant::now() < until) {
             let step = self.with_queue(|queue, _| queue.search(&mut search, from, limit));
             place = step.next;
@@ -263,7 +275,7 @@ impl Engine {
             tokio::task::yield_now().await;
         }
         // Taken in hand ahead of the walk, since the look above: known here that no other page has it.
-        if from.is_none() && place.is_none() && place_wanted.is_none() {
+        if hands == Some(0) && place.is_none() && place_wanted.is_none() {
             let listed: HashSet<String> = page.found.iter().map(|found| found.id.clone()).collect();
             for found in self.all_in_delivery(&search) {
                 let is_new = !from_hands.contains(&found.message.id) && !listed.contains(&found.message.id.to_string());
@@ -277,15 +289,15 @@ impl Engine {
     }
 
     /// Among what connections and tasks have in hand, in the order of ids. Its places are counted, so a page may miss what comes meanwhile.
-    async fn search_in_delivery(&self, sought: Sought, from: Option<u32>) -> Result<Page, SearchError> {
+    async fn search_in_delivery(&self, sought: Sought, from: u32) -> Result<Page, SearchError> {
         let Sought { criteria, recipient, sender, limit, .. } = sought;
         let until = Instant::now() + SEARCH_TIME_MAX;
         let mut in_hand = self.all_in_delivery(&Search::new(criteria, None));
         in_hand.sort_by_key(|found| found.message.id);
         let mut page = Page::default();
-        for (place, found) in (0..).zip(in_hand).skip(from.unwrap_or_default() as usize) {
+        for (place, found) in (0..).zip(in_hand).skip(from as usize) {
             if page.found.len() >= limit || Instant::now() >= until {
-                page.next = Some(SearchCursor::Queues(place));
+                page.next = Some(SearchCursor::Hands(place));
                 break;
             }
             page.found.extend(self.addressed(found, &recipient, &sender).await?);
@@ -434,6 +446,7 @@ fn addressed(found: Inspected, recipient: &Option<String>, sender: &Option<Strin
 impl fmt::Display for SearchCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            SearchCursor::Hands(place) => write!(f, "h{place}"),
             SearchCursor::Queues(place) => write!(f, "q{place}"),
             SearchCursor::Logs(cursor) => write!(f, "l{cursor}"),
         }
@@ -444,9 +457,10 @@ impl FromStr for SearchCursor {
     type Err = BadCursor;
 
     fn from_str(text: &str) -> Result<SearchCursor, BadCursor> {
-        let queues = text.strip_prefix('q').and_then(|place| place.parse().ok()).map(SearchCursor::Queues);
-        match (queues, text.strip_prefix('l')) {
-            (Some(queues), _) => Ok(queues),
+        let number = |letter: char| text.strip_prefix(letter).and_then(|place| place.parse().ok());
+        let here = number('q').map(SearchCursor::Queues).or(number('h').map(SearchCursor::Hands));
+        match (here, text.strip_prefix('l')) {
+            (Some(here), _) => Ok(here),
             (None, cursor) => cursor.unwrap_or_default().parse().map(SearchCursor::Logs),
         }
     }

@@ -82,7 +82,7 @@ impl Poster {
         let now = OffsetDateTime::now_utc();
         let refused = |why: String| Refusal { why, retry_after: None };
         let request = self.request(parcel, now.unix_timestamp()).map_err(|error| refused(error.to_string()))?;
-        let answer = self.client.send(request).await.map_err(|error| refused(without_url(&error.to_string())))?;
+        let answer = self.client.send(request).await.map_err(|error| refused(error.to_string()))?;
         let status = answer.status;
         if !status.is_success() {
             let asked = answer.headers.get("retry-after").and_then(|field| field.to_str().ok());
@@ -90,7 +90,7 @@ impl Poster {
             return Err(Refusal { why: format!("it answered {status}"), retry_after });
         }
         // One that breaks off may be that of a receiver that died before it was done.
-        answer.end(ANSWER_OCTETS_MAX).await.map_err(|error| refused(without_url(&format!("{status}, but {error}"))))
+        answer.end(ANSWER_OCTETS_MAX).await.map_err(|error| refused(format!("{status}, but {error}")))
     }
 
     fn request(&self, parcel: &Parcel, now: i64) -> Result<Request, EventError> {
@@ -114,14 +114,6 @@ impl Poster {
         }
         request.content = Content::Octets(parcel.body.clone());
         Ok(request)
-    }
-}
-
-/// An error of the client without the URL in it, in which receivers have their passwords.
-fn without_url(error: &str) -> String {
-    match error.split_once(" for url (").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
-        Some((before, behind)) => format!("{before}{behind}"),
-        None => error.to_owned(),
     }
 }
 
@@ -227,14 +219,6 @@ mod tests {
             assert_eq!(field(name), value, "{name}");
         }
         assert_eq!(request.content, Content::Octets(b"{}\n".to_vec()));
-    }
-
-    #[test]
-    fn what_is_logged_has_no_url() {
-        let shown =
-            without_url("error sending request for url (https://u:p@a.test/?token=x): client error (Connect): no");
-        assert_eq!(shown, "error sending request: client error (Connect): no");
-        assert_eq!(without_url("it is (a) late"), "it is (a) late");
     }
 
     #[test]

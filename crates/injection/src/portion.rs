@@ -1,6 +1,7 @@
 //! A request in portions, for what is generated later.
 
-use crate::{Content, Injection};
+use crate::Injection;
+use std::io::{self, Write};
 
 impl Injection {
     /// The same for at most `recipients_max` recipients each, made one at a time: each has the whole content.
@@ -13,15 +14,26 @@ impl Injection {
         })
     }
 
-    /// Octets of the texts and attachments, before templates.
-    pub fn content_octets(&self) -> usize {
-        let content = match &self.content {
-            Content::Message(text) => return text.len(),
-            Content::Structured(content) => content,
-        };
-        let texts = [&content.text_body, &content.html_body, &content.amp_html_body, &content.subject];
-        let texts = texts.into_iter().flatten().map(String::len);
-        let headers = content.headers.iter().map(|(name, value)| name.len() + value.len());
-        texts.chain(headers).chain(content.attachments.iter().map(|attachment| attachment.data.len())).sum()
+    /// Octets of what each portion has beside its recipients, as it waits.
+    pub fn common_octets(&self) -> usize {
+        let common = Injection { recipients: Vec::new(), ..self.clone() };
+        let mut counted = Counted(0);
+        // Names are strings and nothing fails to be counted.
+        let _written: serde_json::Result<()> = serde_json::to_writer(&mut counted, &common);
+        counted.0
+    }
+}
+
+/// Counts what is written.
+struct Counted(usize);
+
+impl Write for Counted {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.0 += octets.len();
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

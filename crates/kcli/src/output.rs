@@ -52,6 +52,26 @@ impl Out<'_> {
     }
 }
 
+/// An option with a value that others chose, as a shell takes it.
+pub(crate) fn option(name: &str, value: &str) -> String {
+    let between = if value.starts_with('-') { '=' } else { ' ' };
+    format!("{name}{between}{}", quoted(value))
+}
+
+/// An argument that others chose, as a shell takes it.
+pub(crate) fn argument(value: &str) -> String {
+    let before = if value.starts_with('-') { "-- " } else { "" };
+    format!("{before}{}", quoted(value))
+}
+
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@:!._+/-".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('!') {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Columns of text under headings.
 pub(crate) struct Table {
     headings: Vec<Column>,
@@ -164,6 +184,15 @@ mod tests {
     fn what_others_chose_stays_on_its_line() {
         assert_eq!(shown("a\r\nb\u{1b}[31m\u{202e}x"), "a\\r\\nb\\u{1b}[31m\\u{202e}x");
         assert_eq!(plain(&json!(["a", 1, null])), "a, 1, ");
+    }
+
+    #[test]
+    fn what_others_chose_is_one_word_of_a_command() {
+        assert_eq!(option("--queue", "c:t@a.test!b.test"), "--queue c:t@a.test!b.test");
+        assert_eq!(option("--queue", "$(x);it's"), r"--queue '$(x);it'\''s'");
+        assert_eq!(option("--queue", "-x@a.test"), "--queue=-x@a.test");
+        assert_eq!((argument("a.test"), argument("-a b")), ("a.test".to_owned(), "-- '-a b'".to_owned()));
+        assert_eq!((argument("!x"), argument("")), ("'!x'".to_owned(), "''".to_owned()));
     }
 
     #[test]

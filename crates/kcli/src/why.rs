@@ -7,7 +7,7 @@
 use crate::criteria::plain_id;
 use crate::inspect::{MESSAGE, READY, SCHEDULED};
 use crate::metrics::Metrics;
-use crate::output::{Out, plain, shown};
+use crate::output::{Out, argument, option, plain, shown};
 use crate::search::SEARCH;
 use crate::server::Server;
 use crate::times::moment;
@@ -196,7 +196,7 @@ impl Found {
             let whose = format!("{} of {listed} looked at, such as {}", messages.len(), plain(&messages[0]["id"]));
             self.fact("these", whose);
             let soonest = messages.iter().filter(|m| !m["until"].is_null()).min_by_key(|m| plain(&m["until"]));
-            self.waits(&state, Some(why.as_str()).filter(|why| !why.is_empty()), &format!("--queue {name}"), &name);
+            self.waits(&state, Some(why.as_str()).filter(|why| !why.is_empty()), &option("--queue", &name), &name);
             self.until(soonest.unwrap_or(&messages[0]), now);
             self.limit(&messages[0]["limit"]);
             let first = messages.iter().filter(|m| m["ends"].is_object()).min_by_key(|m| plain(&m["ends"]["at"]));
@@ -218,7 +218,7 @@ impl Found {
                 self.fact("waits for", format!("{} ({code})", words.meaning));
                 self.fact("ended by", words.ended_by.to_owned());
                 let domain = QueueName::parse(queue).effective_domain().to_owned();
-                self.change(words.advice.replace("{WHOSE}", whose).replace("{DOMAIN}", &domain));
+                self.change(words.advice.replace("{WHOSE}", whose).replace("{DOMAIN}", &argument(&domain)));
             }
             (Some(code), None) => self.fact("waits for", code.to_owned()),
             (None, _) => self.fact("state", format!("{} ({state})", of_state(state))),

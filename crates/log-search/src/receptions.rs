@@ -72,9 +72,11 @@ impl Reception {
 /// # Errors
 /// A directory cannot be read. A segment that cannot is passed over and named.
 pub fn receptions(places: &[Place], asked: &Asked) -> Result<Receptions, JsonlError> {
-    let keys: Vec<Key> = (asked.recipient.iter().map(|address| Key::recipient(address)))
-        .chain(asked.sender.iter().map(|address| Key::sender(address)))
-        .collect();
+    // The index knows nothing of what is empty: whoever looks for the null sender reads everything.
+    let keys: Vec<Key> =
+        (asked.recipient.iter().filter(|address| !address.is_empty()).map(|address| Key::recipient(address)))
+            .chain(asked.sender.iter().filter(|address| !address.is_empty()).map(|address| Key::sender(address)))
+            .collect();
     let (mut bound, mut frames) = (Bound::new(), 0);
     let mut told = Receptions::default();
     'all: for segment in segments(places, None)?.iter().rev() {

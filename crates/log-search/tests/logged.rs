@@ -178,6 +178,22 @@ fn a_recipients_messages_come_once_each_the_newest_first_in_pages_of_any_size() 
     assert_eq!(pages(dir.path(), Some("r7@example.test"), None, 4), of(&|n| n % 1000 == 7));
 }
 
+/// No index knows of it.
+#[test]
+fn the_null_senders_messages_are_found_wherever_they_are() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let log = writer(dir.path(), u64::MAX);
+    for number in 0..20_000 {
+        let mut record = record(RecordType::Reception, number, 0);
+        if number % 9_000 == 0 {
+            record.sender = String::new();
+        }
+        log.log(&record);
+    }
+    log.close();
+    assert_eq!(pages(dir.path(), None, Some(""), 2), [18_000, 9_000, 0].map(id));
+}
+
 #[test]
 fn a_page_goes_on_where_the_last_ended_though_the_log_grew() {
     let dir = tempfile::tempdir().expect("scratch");

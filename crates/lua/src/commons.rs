@@ -3,7 +3,6 @@
 //! One of it a policy; states hold it behind one pointer. Everything in it is bounded.
 
 use crate::globals::Spoken;
-use crate::memos::Memos;
 use crate::modules::amqp::AmqpPools;
 use crate::modules::redis::RedisClients;
 use crate::modules::secrets::Fetched;
@@ -12,6 +11,7 @@ use crate::mpsc::Channels;
 use crate::series::SeriesByName;
 use crate::slices::Line;
 use crate::state_counts::StateCount;
+use crate::waiting::HeldThreads;
 use config::HttpClientOptions;
 use net::tls::{Connectors, TlsError};
 use std::sync::{Arc, OnceLock};
@@ -23,8 +23,8 @@ use web::{Client, WebError};
 pub(crate) struct Commons {
     /// How many states there are.
     pub states: Arc<StateCount>,
-    /// Of `kumo.memoize`.
-    pub memos: Memos,
+    /// Those that handlers hold while they wait.
+    pub held_threads: HeldThreads,
     /// Of `kumo.counter_series`.
     pub series: SeriesByName,
     /// Of `kumo.mpsc`.

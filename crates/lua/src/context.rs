@@ -10,6 +10,7 @@ use crate::error::LoadError;
 use crate::globals::{Own, notice_new};
 use crate::guard::{self, Budget};
 use crate::lua_policy::Shared;
+use crate::memos::Memos;
 use crate::names::Names;
 use crate::pool::Limits;
 use crate::registry::Registry;
@@ -96,6 +97,8 @@ pub(crate) struct Host {
     pub names: Arc<Names>,
     /// What scripts share across states.
     pub commons: Arc<Commons>,
+    /// Results that are kept for all states.
+    pub memos: Arc<Memos>,
     /// Whose handlers have waited.
     pub waits: Arc<Waits>,
     /// Of the source it was loaded from.
@@ -145,6 +148,7 @@ impl Host {
             throttles: shared.throttles.clone(),
             names: shared.names.clone(),
             commons: shared.commons.clone(),
+            memos: shared.memos.clone(),
             waits: shared.waits.clone(),
             epoch: source.epoch,
             event: None,

@@ -44,6 +44,10 @@ impl Policy for LuaPolicy {
             .map_err(|error| PolicyError::Script { event: "bump_config_epoch", text: error.to_string() })
     }
 
+    fn end_idle(&self) {
+        self.pool.end_old();
+    }
+
     fn as_it_stands(&self) -> Option<Arc<dyn Policy>> {
         Some(Arc::new(self.snapshot()))
     }
@@ -303,7 +307,7 @@ fn done<'a, T: Send + 'a>(result: Result<T, PolicyError>) -> Answer<'a, T> {
 fn overlay_result(lua: &Lua, value: Value) -> mlua::Result<Option<ListenerOverlay>> {
     match &value {
         Value::Nil => Ok(None),
-        Value::Table(_) => {
+        Value::Table(_) | Value::UserData(_) => {
             let json = convert::to_json(lua, &value)?;
             let overlay = ListenerOverlay::from_table(Event::DynamicParameters.name(), json);
             overlay.map(Some).map_err(|error| mlua::Error::runtime(error.to_string()))
@@ -386,6 +390,10 @@ fn ehlo_result(lua: &Lua, value: Value) -> mlua::Result<Option<Vec<String>>> {
         Value::Table(_) => {
             Vec::from_lua(value.clone(), lua).map(Some).map_err(|_| unexpected(Event::Ehlo, &value, expected))
         }
+        Value::UserData(_) => {
+            let list = serde_json::from_value(convert::to_json(lua, &value)?);
+            list.map(Some).map_err(|_| unexpected(Event::Ehlo, &value, expected))
+        }
         other => Err(unexpected(Event::Ehlo, other, expected)),
     }
 }
@@ -429,7 +437,7 @@ fn validity(lua: &Lua, event: Event, value: &Value, valid: AuthInfo) -> mlua::Re
     match value {
         Value::Boolean(is_valid) => Ok(is_valid.then_some(valid)),
         Value::Nil => Ok(None),
-        Value::Table(_) => {
+        Value::Table(_) | Value::UserData(_) => {
             let json = convert::to_json(lua, value)?;
             AuthInfo::from_table("AuthInfo", json).map(Some).map_err(|error| mlua::Error::runtime(error.to_string()))
         }
@@ -442,7 +450,7 @@ fn auth_result(lua: &Lua, value: Value, ids: AuthIdentity) -> mlua::Result<Optio
     match value {
         Value::Boolean(valid) => Ok(valid.then_some(ids)),
         Value::Nil => Ok(None),
-        table @ Value::Table(_) => auth_identity(convert::to_json(lua, &table)?).map(Some),
+        table @ (Value::Table(_) | Value::UserData(_)) => auth_identity(convert::to_json(lua, &table)?).map(Some),
         other => Err(unexpected(Event::AuthPlain, &other, "a boolean or AuthInfo")),
     }
 }

@@ -14,6 +14,7 @@ use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
 use crate::extras::Helpers;
 use crate::guard::{self, Budget};
+use crate::memos::Memos;
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::signers::Signers;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub throttles: Arc<Throttles>,
     pub names: Arc<Names>,
     pub commons: Arc<Commons>,
+    /// Of `kumo.memoize`. A policy that is tried out has others: what it reads from files does not count yet.
+    pub memos: Arc<Memos>,
     pub waits: Arc<Waits>,
     pub helpers: Arc<Helpers>,
     pub acls: Arc<Acls>,
@@ -171,7 +174,7 @@ impl LuaPolicy {
 
     /// What is counted of it.
     pub(crate) fn counted(&self) -> PolicyCounts {
-        let Shared { commons, signers, throttles, .. } = &self.shared;
+        let Shared { commons, memos, signers, throttles, .. } = &self.shared;
         let [alive, loaded] = commons.states.so_far();
         let redis = [("throttles", throttles.question_times()), ("scripts", commons.redis.question_times())];
         let redis = redis.into_iter().filter_map(|(who, times)| Some((who, times?))).flat_map(|(who, [good, bad])| {
@@ -179,7 +182,7 @@ impl LuaPolicy {
         });
         PolicyCounts {
             states: Some(StateCounts { alive, spare: self.pool.len() as u64, loaded }),
-            memos: commons.memos.counts(),
+            memos: memos.counts(),
             signers: signers.counts(),
             signing: signers.times().so_far(),
             redis: redis.collect(),
@@ -338,12 +341,17 @@ impl LuaPolicy {
         let (path, program) = (before.path.clone(), before.program.clone());
         let (epoch, code, required) = (before.epoch + 1, Compiled::default(), Arc::default());
         let source = Source { path, text, code, required, epoch, program, ..*before };
-        let trial = Context::load(&source, &self.shared, Purpose::Validate)?;
+        let tried = Shared { memos: Arc::default(), ..self.shared.clone() };
+        let trial = Context::load(&source, &tried, Purpose::Validate)?;
         let startup = trial.run_init(&source, Purpose::Validate)?;
         let limits = trial.limits();
-        let interest = Context::load(&source, &self.shared, Purpose::Serve)?.interest();
+        let interest = Context::load(&source, &tried, Purpose::Serve)?.interest();
         let acls = startup.acls.clone();
-        check(startup, interest).map_err(|why| LoadError::Refused { path: source.path.clone(), why })?;
+        let refused = |why| LoadError::Refused { path: source.path.clone(), why };
+        if !self.shared.memos.has_room_for(&tried.memos) {
+            return Err(refused("its caches (kumo.memoize) are too many beside those there were".to_owned()));
+        }
+        check(startup, interest).map_err(refused)?;
         // Nobody is asked for a handler that is gone.
         self.interest.set(self.interest.now().and(interest));
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(source);
@@ -400,7 +408,9 @@ async fn call_in<A: IntoLuaMulti + Clone + Send, R>(
     let run = async {
         context.enter(event, may_wait)?;
         let arguments = arguments(&context.lua)?;
-        let (last, earlier) = context.handlers(event).split_last().ok_or_else(handler_gone)?;
+        let Some((last, earlier)) = context.handlers(event).split_last() else {
+            return if MAY_BE_GONE.contains(&event) { result(&context.lua, Value::Nil) } else { Err(handler_gone()) };
+        };
         for handler in earlier {
             let mut returned: MultiValue = call_one(context, handler, may_wait, arguments.clone()).await?;
             // KumoMTA ends every chain at an explicit nil. Where a value is due it then fails for want of one; here the next is asked.
@@ -434,5 +444,8 @@ fn handler_gone() -> mlua::Error {
     mlua::Error::runtime("no handler any more: registration depends on something that changed since the start")
 }
 
+/// Events whose handlers may come and go with what a script finds in its data, as those of the queue helper do: that nobody says
+/// anything is an answer, and each message would wait for another for as long as there is none.
+const MAY_BE_GONE: [Event; 1] = [Event::ThrottleInsertReadyQueue];
 /// Events whose chain an explicit nil ends too (KumoMTA behaviour): no value is due from them.
 const ENDED_BY_NIL: [Event; 2] = [Event::RequeueMessage, Event::ThrottleInsertReadyQueue];

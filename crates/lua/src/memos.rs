@@ -9,7 +9,7 @@ use config::MemoizeOptions;
 use policy::CacheCounts;
 use quick_cache::sync::{Cache, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, UnitWeighter, sync::DefaultLifecycle};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,6 +40,14 @@ impl Memos {
         let memo = Arc::new(Memo { results: Cache::new(options.capacity), options, counts });
         by_name.insert(memo.options.name.clone(), memo.clone());
         Ok(memo)
+    }
+
+    /// Whether those that a policy has which was tried out fit beside these.
+    pub fn has_room_for(&self, tried: &Memos) -> bool {
+        let names = |of: &Memos| of.by_name.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let (mut all, more): (HashSet<String>, HashSet<String>) = (names(self), names(tried));
+        all.extend(more);
+        all.len() <= MEMOS_MAX
     }
 
     /// What is counted of each, by name.

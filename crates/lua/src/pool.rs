@@ -7,6 +7,7 @@
 
 use crate::context::Context;
 use crate::error::LoadError;
+use std::collections::VecDeque;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub(crate) struct Pool {
 #[derive(Default)]
 struct Spare {
     /// Those used last are behind.
-    states: Vec<Context>,
+    states: VecDeque<Context>,
     limits: Limits,
 }
 
@@ -47,7 +48,7 @@ impl Default for Limits {
 impl Pool {
     /// An empty pool.
     pub fn new(limits: Limits) -> Pool {
-        let spare = Spare { states: Vec::new(), limits };
+        let spare = Spare { states: VecDeque::new(), limits };
         Pool { spare: Watched::new(spare), generation: AtomicU64::new(0) }
     }
 
@@ -56,7 +57,7 @@ impl Pool {
         let mut mine = self.spare();
         let (mut states, limits) = (std::mem::take(&mut mine.states), mine.limits);
         drop(mine);
-        states.drain(..states.len().saturating_sub(PARTED_MAX));
+        drop(states.drain(..states.len().saturating_sub(PARTED_MAX)));
         Pool { spare: Watched::new(Spare { states, limits }), generation: AtomicU64::new(self.generation()) }
     }
 
@@ -72,7 +73,7 @@ impl Pool {
         let age_max = spare.limits.age_max;
         // It takes a while to end them: a few at a time, and not under the lock.
         while old.len() < OLD_AT_ONCE {
-            let taken = spare.states.pop()?;
+            let taken = spare.states.pop_back()?;
             if taken.loaded_at.elapsed() < age_max {
                 drop(spare);
                 return Some(taken);
@@ -108,12 +109,32 @@ impl Pool {
         let mut spare = self.spare();
         let Limits { uses_max, age_max, spare_max } = spare.limits;
         let is_done = context.uses >= uses_max || context.loaded_at.elapsed() >= age_max;
+        let mut ended = Vec::new();
         if !is_done && context.generation == self.generation() && spare.states.len() < spare_max {
-            return spare.states.push(context);
+            spare.states.push_back(context);
+        } else {
+            ended.push(context);
+        }
+        // Those that nobody has needed for long: without them the pool would stay as large as it ever was.
+        while ended.len() < OLD_AT_ONCE
+            && let Some(old) = spare.states.pop_front_if(|state| state.loaded_at.elapsed() >= age_max)
+        {
+            ended.push(old);
         }
         drop(spare);
-        // It takes a while to end it.
-        drop(context);
+        // It takes a while to end them.
+        drop(ended);
+    }
+
+    /// Ends all spare states that are old, for when memory is short and nothing comes that would.
+    pub fn end_old(&self) {
+        let mut spare = self.spare();
+        let age_max = spare.limits.age_max;
+        let (old, young): (VecDeque<_>, _) =
+            std::mem::take(&mut spare.states).into_iter().partition(|state| state.loaded_at.elapsed() >= age_max);
+        spare.states = young;
+        drop(spare);
+        drop(old);
     }
 
     /// How many there are.
@@ -154,6 +175,15 @@ mod tests {
         let age = |state: Context| state.loaded_at.elapsed().as_secs() / 5 * 5;
         assert_eq!([pool.take_spare().map(age), pool.take_spare().map(age)], [Some(30), Some(5)]);
         assert!(pool.take_spare().is_none() && pool.spare().states.is_empty());
+        // Whoever puts one back ends those that nobody needs; where nobody comes, who looks after memory does.
+        pool.spare().states.extend([70, 30, 65].map(aged));
+        pool.put_back(aged(1));
+        let ages =
+            || pool.spare().states.iter().map(|state| state.loaded_at.elapsed().as_secs() / 5 * 5).collect::<Vec<_>>();
+        assert_eq!(ages(), [30, 65, 0]);
+        pool.end_old();
+        assert_eq!(ages(), [30, 0]);
+        pool.spare().states.clear();
         // So many are kept, and no more.
         pool.limit(Limits { spare_max: 1, ..Limits::default() });
         (0..2).for_each(|_| pool.put_back(Context::bare()));

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What `wanted` comes to, waited for as this handler may.
 ///
@@ -47,6 +48,8 @@ async fn wait_for(
         // Others wait for the thread: not for ever, as nobody can end this.
         Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
             let wanted = async { tokio::time::timeout(HANDLER_MAX, wanted).await.unwrap_or_else(Err) };
+            let commons = commons(lua)?;
+            let _thread = commons.held_threads.one(function)?;
             tokio::task::block_in_place(|| runtime.block_on(wanted))
         }
         Ok(_) => return Err(refused(function, "nothing can be waited for here")),
@@ -63,6 +66,28 @@ async fn wait_for(
         false => guard::held(lua, since)?,
     }
     answer.map_err(|_| refused(function, "no answer in time"))
+}
+
+/// Threads that are held by handlers which wait and could not be left. The runtime puts another beside each, up to some hundred: where
+/// all were held, nobody would be left who reads what they wait for.
+pub(crate) struct HeldThreads(Semaphore);
+
+impl HeldThreads {
+    /// One more, for a while.
+    ///
+    /// # Errors
+    /// Names `function`: there are too many.
+    pub fn one(&self, function: &str) -> mlua::Result<SemaphorePermit<'_>> {
+        self.0
+            .try_acquire()
+            .map_err(|_| refused(function, "too many handlers wait at once that cannot be left meanwhile"))
+    }
+}
+
+impl Default for HeldThreads {
+    fn default() -> HeldThreads {
+        HeldThreads(Semaphore::new(HELD_MAX))
+    }
 }
 
 /// Does what takes long and cannot be left; where the program serves, the runtime puts another thread beside this one meanwhile.
@@ -128,6 +153,8 @@ impl Waits {
     }
 }
 
+/// Threads held at once: the runtime has 512 beside its own, of which files and the like want some.
+const HELD_MAX: usize = 256;
 /// How long others may take to begin: not to be waited for where they are stuck themselves.
 const OTHERS_MAX: Duration = Duration::from_millis(10);
 /// Time beyond a library's own limit, so that its error is the one that is seen.

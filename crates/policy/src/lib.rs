@@ -95,6 +95,9 @@ pub trait Policy: Send + Sync {
     /// Which events are handled; may change with [`Policy::reload`] only.
     fn interest(&self) -> Interest;
 
+    /// Ends what nobody has used for long; memory is short.
+    fn end_idle(&self) {}
+
     /// Reads again what it reads from files, as a new configuration epoch begins. What is read is tried out first, and `check` may
     /// refuse what is to be started and which events are handled. On an error nothing has changed.
     fn reload(&self, _check: &mut Check<'_>) -> Result<(), PolicyError> {

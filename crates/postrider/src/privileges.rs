@@ -2,14 +2,15 @@
 
 use anyhow::{Context, anyhow, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{Uid, User, geteuid, setgid, setgroups, setuid};
+use nix::unistd::{Uid, User, geteuid, initgroups, setgid, setuid};
+use std::ffi::CString;
 
 /// True when started with root's rights.
 pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Becomes `name` for good: groups, group, user. No way back is kept.
+/// Becomes `name` for good: groups (all that he is in, as a service manager does it), group, user. No way back is kept.
 pub fn become_user(name: &str) -> anyhow::Result<()> {
     let found = User::from_name(name).with_context(|| format!("--user {name}"))?;
     let user = found.ok_or_else(|| anyhow!("--user {name}: no such user"))?;
@@ -19,7 +20,8 @@ pub fn become_user(name: &str) -> anyhow::Result<()> {
     if !is_root() {
         bail!("--user {name}: only root can become another user");
     }
-    setgroups(&[user.gid]).context("setgroups")?;
+    let text = CString::new(user.name.as_str()).context("--user")?;
+    initgroups(&text, user.gid).context("initgroups")?;
     setgid(user.gid).context("setgid")?;
     setuid(user.uid).context("setuid")?;
     // A kernel that let us keep a way back must not go unnoticed.

@@ -127,9 +127,11 @@ impl QueueName {
     }
 }
 
-/// A queue's text, unless it is empty.
+/// A queue's text, unless it is empty. What is behind a NUL in a label of the spool is no part of a name: one that a sender could put
+/// there, in a header that says what campaign it is, stands for what cannot be read.
 fn named(text: String, envelope: &Envelope) -> Result<String, QueueNameError> {
     match text.is_empty() {
+        false if text.as_bytes().contains(&0) => Ok(text.replace('\0', "\u{fffd}")),
         false => Ok(text),
         true => Err(QueueNameError::NoName {
             recipient: envelope.recipients.first().map_or("nobody", |first| first.as_str()).to_owned(),
@@ -199,6 +201,8 @@ mod tests {
             QueueName::text_for(&envelope, &meta)
         };
         assert_eq!(name(&[]).as_deref(), Ok("one.example"));
+        let odd = name(&[("campaign", "null\0-1".into())]).expect("a name");
+        assert_eq!(odd, "null\u{fffd}-1:@one.example", "nothing that a label of the spool would be split at");
         assert_eq!(name(&[("tenant", "t".into())]).as_deref(), Ok("t@one.example"));
         assert_eq!(name(&[("campaign", "c".into())]).as_deref(), Ok("c:@one.example"));
         assert_eq!(name(&[("queue", "my.Sink".into()), ("tenant", "t".into())]).as_deref(), Ok("my.Sink"));

@@ -59,6 +59,15 @@ impl QueueCore {
         }
     }
 
+    /// The spool never takes this one as it is: it waits behind all others, and is tried from memory when it is due.
+    pub fn too_big_to_spool(&mut self, now: Now, refused: Queued) {
+        if refused.message.due <= now.wall {
+            return self.not_spooled(now, vec![refused]);
+        }
+        let slot = self.messages.insert(refused.queue, refused.message);
+        self.messages.push_back(&mut self.unspooled.list, slot);
+    }
+
     /// Calls for the spooling of every message that no spool has: memory is short, or the program ends.
     pub fn spool_all(&mut self, now: Now) {
         self.spool_those(now, |_| true);

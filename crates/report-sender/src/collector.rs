@@ -210,8 +210,14 @@ impl<K: Kind> Counting<K> {
     fn write(&mut self) -> io::Result<()> {
         let journal = match &mut self.journal {
             Some(journal) => journal,
-            // Opening counts what the file has, which the tally has not: it was not to be read at the start.
-            none => none.insert(Journal::open(&self.dir, self.period, &mut self.tally)?),
+            none => {
+                // Opening counts what the file has, which the tally has not: it was not to be read at the start. Where the file is
+                // read and then the disk fails again, it is not counted twice.
+                let mut tally = self.tally.clone();
+                let journal = Journal::open(&self.dir, self.period, &mut tally)?;
+                self.tally = tally;
+                none.insert(journal)
+            }
         };
         let accounts = self.tally.accounts();
         let lines = self.unwritten.iter().filter_map(|((domain, row), count)| {

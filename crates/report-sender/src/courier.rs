@@ -87,11 +87,15 @@ impl Courier {
         match self.resolver.txt(name).await {
             Ok(answer) => Ok(answer.texts),
             Err(error) if error.is_permanent() => Ok(Vec::new()),
-            Err(DnsError::Malformed(_)) => Ok(Vec::new()),
+            // Too long to be asked for: nobody's. Any other is an answer that was damaged on its way.
+            Err(DnsError::Malformed(_)) if name.trim_end_matches('.').len() > NAME_OCTETS_MAX => Ok(Vec::new()),
             Err(error) => Err(format!("{name}: {error}")),
         }
     }
 }
+
+/// Octets of the longest name, without its final dot (RFC 1035 section 3.1).
+const NAME_OCTETS_MAX: usize = 253;
 
 #[cfg(test)]
 pub(crate) mod tests {

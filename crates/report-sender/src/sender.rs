@@ -153,7 +153,9 @@ impl<K: Reported> Sender<K> {
         };
         let begun = Instant::now();
         let done = self.send_due(period, &mut open, now_secs).await;
-        let is_over = later(now_secs, begun) >= self.over_secs(period);
+        // After a long stop there may be more than one pass takes, and each is tried once.
+        let has_untried = open.waiting.iter().any(|item| item.at_secs <= now_secs);
+        let is_over = later(now_secs, begun) >= self.over_secs(period) && !has_untried;
         if !is_over && (done.is_err() || !open.waiting.is_empty()) {
             self.open.insert(period, open);
             return done;

@@ -9,6 +9,7 @@ use crate::dmarc::{Alignment, Disposition, DmarcSeen};
 use crate::mail::{Letter, Reporter, domain_of, one_line};
 use crate::period::rfc5322;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A message that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,14 +79,14 @@ fn fields(letter: &mut Letter, reporter: &Reporter, failure: &FailureSeen, redac
     let failed = failed.into_iter().filter_map(|(found, word)| (found == Alignment::Fail).then_some(word));
     let failed: Vec<&str> = failed.collect();
     letter.field("Identity-Alignment", &if failed.is_empty() { "none".to_owned() } else { failed.join(", ") });
-    letter.field("Original-Mail-From", &format!("<{}>", failure.mail_from));
+    letter.field("Original-Mail-From", &format!("<{}>", mail_from(&failure.mail_from, redacts)));
     if !redacts {
         failure.recipients.iter().for_each(|to| letter.field("Original-Rcpt-To", &format!("<{to}>")));
     }
     letter.field("Arrival-Date", &rfc5322(failure.arrived_secs));
     letter.field("Source-IP", &row.source_ip.to_string());
     letter.field("Reported-Domain", &failure.seen.domain);
-    let results: Vec<String> = failure.results.iter().map(|result| format!("; {result}")).collect();
+    let results: Vec<String> = failure.results.iter().map(|result| format!("; {}", said(result, redacts))).collect();
     letter.field("Authentication-Results", &format!("{}{}", reporter.submitter, results.concat()));
     letter.field("Delivery-Result", delivery_result(row.disposition));
     if let Some(signature) = row.dkim_results.iter().find(|seen| seen.word() != "pass") {
@@ -95,6 +96,23 @@ fn fields(letter: &mut Letter, reporter: &Reporter, failure: &FailureSeen, redac
         }
     }
     letter.raw(b"\r\n");
+}
+
+/// The envelope's sender. Those who send to many have the recipient in its local part (VERP).
+fn mail_from(address: &str, redacts: bool) -> Cow<'_, str> {
+    match address.rsplit_once('@').filter(|_| redacts) {
+        Some((_, domain)) => format!("redacted@{domain}").into(),
+        None => address.into(),
+    }
+}
+
+/// A result of a check; of the envelope's sender only its domain.
+fn said(result: &str, redacts: bool) -> Cow<'_, str> {
+    let Some((before, address)) = result.split_once(MAIL_FROM).filter(|_| redacts) else { return result.into() };
+    match address.rsplit_once('@') {
+        Some((_, rest)) => format!("{before}{MAIL_FROM}{rest}").into(),
+        None => result.into(),
+    }
 }
 
 /// RFC 6591 section 3.2.2: where it went.
@@ -139,6 +157,8 @@ fn header(raw: &[u8], redacts: bool) -> Vec<u8> {
 
 /// Those of the next that are lists of addresses.
 const ADDRESS_FIELDS: [&str; 6] = ["To", "Cc", "Bcc", "Resent-To", "Resent-Cc", "Resent-Bcc"];
+/// Before the envelope's sender in a result.
+const MAIL_FROM: &str = "smtp.mailfrom=";
 /// Fields that say whom a message is for.
 const NAMING_RECIPIENTS: [&str; 20] = [
     "To",
@@ -236,10 +256,23 @@ mod tests {
             "Authentication-Results: mx.rcv.test; spf=fail smtp.mailfrom=b.test",
             "Delivery-Result: reject",
             "DKIM-Domain: a.test\r\nDKIM-Selector: s",
-            "Original-Mail-From: <x@b.test>",
+            "Original-Mail-From: <redacted@b.test>",
         ] {
             assert!(hidden.contains(&format!("{field}\r\n")), "{field}\n{hidden}");
         }
+    }
+
+    /// As those who send to many write them.
+    #[test]
+    fn a_recipient_in_the_senders_address_is_not_told_either() {
+        let results = "spf=fail smtp.mailfrom=bounces+ann=c.test@b.test smtp.helo=h.test";
+        assert_eq!(said(results, true), "spf=fail smtp.mailfrom=b.test smtp.helo=h.test");
+        assert_eq!(said(results, false), results);
+        assert_eq!(
+            said("dkim=fail header.d=a.test header.i=@a.test", true),
+            "dkim=fail header.d=a.test header.i=@a.test"
+        );
+        assert_eq!((&*mail_from("bounces+ann=c.test@b.test", true), &*mail_from("", true)), ("redacted@b.test", ""));
     }
 
     #[test]

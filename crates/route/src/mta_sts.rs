@@ -34,7 +34,7 @@ pub enum StsMode {
     Enforce,
 }
 
-/// Why a policy that is announced cannot be had, as reports about TLS call it (RFC 8460 section 4.3.2).
+/// Why a policy cannot be had that is or may be announced, as reports about TLS call it (RFC 8460 section 4.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StsFault {
     /// Its server does not give it.
@@ -43,6 +43,8 @@ pub enum StsFault {
     Invalid,
     /// Its server is not who it should be.
     WebPki,
+    /// Whether there is one cannot be found out: DNS fails. No report speaks of it.
+    Unknown,
 }
 
 /// A domain's policy.

@@ -37,6 +37,11 @@ pub trait Resolver: Send + Sync {
     fn tlsa<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
         Box::pin(std::future::ready(Err(DnsError::NoData)))
     }
+
+    /// Whether it looks for itself if DNSSEC vouches for its answers, so that "there is none" of it is proved.
+    fn validates(&self) -> bool {
+        false
+    }
 }
 
 /// The MX records of a name.

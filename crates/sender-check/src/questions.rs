@@ -3,7 +3,7 @@
 //! In: a resolver and a name. Out: what is there, nothing being an empty list, as much of it as is looked at. Can fail:
 //! [`DnsError`], and then the answer is not known: no answer, SERVFAIL, an answer that DNSSEC refuses.
 
-use crate::text::is_host_like;
+use crate::text::{has_name_shape, is_host_like};
 use route::{DnsError, IpStrategy, Resolver};
 use std::net::IpAddr;
 
@@ -67,21 +67,33 @@ fn reverse_name(ip: IpAddr) -> String {
     }
 }
 
-/// What an answer says: that there is nothing is an answer. A name that a resolver cannot put into a question is nobody's.
+/// What an answer says: that there is nothing is an answer. A name that a resolver cannot put into a question is nobody's: were that no
+/// answer, whoever invents a name for the key of his signature could have DMARC wait for one that never comes.
 fn known<T>(name: &str, answer: Result<Vec<T>, DnsError>) -> Result<Vec<T>, DnsError> {
     match answer {
         Err(error) if error.is_permanent() => Ok(Vec::new()),
-        Err(DnsError::Malformed(_)) if !is_host_like(name) => Ok(Vec::new()),
+        Err(DnsError::Malformed(_)) if !(is_host_like(name) && has_name_shape(name)) => Ok(Vec::new()),
         other => other,
     }
 }
 
 /// Most TXT records of a name looked at.
-const TEXTS_MAX: usize = 64;
+const TEXTS_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A name that is too long for any question, as the selector of an invented signature makes it, has no answer to wait for.
+    #[test]
+    fn what_cannot_be_asked_is_not_there() {
+        let asked = |name: &str| known::<()>(name, Err(DnsError::Malformed(String::new())));
+        let selector = vec!["s".repeat(60); 4].join(".");
+        assert_eq!(asked(&format!("{selector}._domainkey.bank.example")), Ok(Vec::new()));
+        assert_eq!(asked(&format!("{}.bank.example", "s".repeat(64))), Ok(Vec::new()));
+        assert_eq!(asked("a+b.example"), Ok(Vec::new()));
+        assert!(asked("s._domainkey.bank.example").is_err(), "an answer that was damaged");
+    }
 
     #[test]
     fn reverse_names() {

@@ -311,7 +311,7 @@ impl Writer {
         let mut state = self.shared.lock();
         // What was taken the last time is in segments by now.
         state.journal.iter_mut().for_each(|journal| journal.free(self.journal_used));
-        while state.records == 0 && state.ending == Ending::No {
+        while state.records == 0 && state.ending == Ending::No && !self.is_over() {
             state.sleeping = true;
             let wait = self.time_left().unwrap_or(IDLE_WAIT);
             let now = Instant::now();
@@ -438,6 +438,7 @@ impl Writer {
                 }
             }
         };
+        self.rejoice();
         if let Some(mut index) = index {
             index.end_frame(&frame);
             if let Err(error) = remove_orphans(&log_dir) {

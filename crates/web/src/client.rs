@@ -218,6 +218,16 @@ mod tests {
         assert!(matches!(error, WebError::TooLong { octets_max: 8 }), "{error}");
     }
 
+    #[tokio::test]
+    async fn what_is_said_of_a_failure_names_no_url() {
+        let connectors = Connectors::new(None).expect("TLS");
+        let client = Client::new(&HttpClientOptions::default(), &connectors).expect("a client");
+        let request = Request::new(reqwest::Method::GET, "http://127.0.0.1:1/s3cret?token=s3cret").expect("a request");
+        let said = client.send(request).await.expect_err("nobody is there").to_string();
+        assert!(said.contains("error sending request") && said.contains("refused"), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+
     /// DNS knows no such name.
     #[tokio::test]
     async fn a_host_is_where_it_is_said_to_be() {

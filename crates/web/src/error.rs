@@ -55,6 +55,7 @@ impl WebError {
 
 impl From<reqwest::Error> for WebError {
     fn from(error: reqwest::Error) -> WebError {
-        WebError::Request(with_causes(&error))
+        // URLs hold secrets, in their paths too, and errors get far: whoever asked knows what.
+        WebError::Request(with_causes(&error.without_url()))
     }
 }

@@ -1,7 +1,7 @@
 //! Websockets (RFC 6455), of which scripts and the operator's tools read.
 //!
 //! Owns [`WebSocket`]. In: a URL, and text to say. Out: messages, text and binary alike. Pings are answered while a message is
-//! waited for; a server that has pinged and then is silent is gone.
+//! waited for; a server that pings and then is silent is gone.
 
 use crate::error::WebError;
 use crate::request::absolute;
@@ -30,7 +30,9 @@ pub struct WebSocket {
     is_over: bool,
     /// What came behind the messages of a batch.
     failed: Option<WebError>,
-    /// When something came last from who pings; who never did may be silent.
+    /// When it pinged last.
+    pinged_at: Option<Instant>,
+    /// When something came last from who pings again and again; any other may be silent.
     heard_at: Option<Instant>,
     /// How long who pings may be silent.
     silence_max: Duration,
@@ -79,8 +81,8 @@ impl WebSocket {
         request.headers_mut().extend(fields);
         let opened = client_async_with_config(request, stream, Some(bounds)).await;
         let (stream, answer) = opened.map_err(|e| WebError::WebSocket(with_causes(&e)))?;
-        let (failed, heard_at, silence_max) = (None, None, SILENCE_MAX);
-        let socket = WebSocket { stream, is_over: false, failed, heard_at, silence_max };
+        let (failed, silence_max) = (None, SILENCE_MAX);
+        let socket = WebSocket { stream, is_over: false, failed, pinged_at: None, heard_at: None, silence_max };
         Ok((socket, answer.status(), answer.headers().clone()))
     }
 
@@ -95,8 +97,8 @@ impl WebSocket {
     /// Waits for the next message; `None` when the other side is done.
     ///
     /// # Errors
-    /// The connection breaks, a message is longer than [`MESSAGE_OCTETS_MAX`], or a server that has pinged is silent for
-    /// [`SILENCE_MAX`].
+    /// The connection breaks, a message is longer than [`MESSAGE_OCTETS_MAX`], or a server that has pinged twice is silent for
+    /// [`SILENCE_MAX`], and three times as long as it was between two pings.
     pub async fn recv(&mut self) -> Result<Option<Bytes>, WebError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -121,9 +123,14 @@ impl WebSocket {
                 WebError::WebSocket(format!("nothing was heard for {:?} of who pinged before", self.silence_max))
             })?,
         };
-        if self.heard_at.is_some() || matches!(next, Some(Ok(Message::Ping(_)))) {
-            self.heard_at = Some(Instant::now());
+        let now = Instant::now();
+        if matches!(next, Some(Ok(Message::Ping(_)))) {
+            let pause = self.pinged_at.replace(now).map(|before| now - before);
+            // Some ping less often.
+            self.silence_max = pause.map_or(self.silence_max, |pause| self.silence_max.max(pause * 3));
+            self.heard_at = pause.map(|_| now).or(self.heard_at);
         }
+        self.heard_at = self.heard_at.map(|_| now);
         Ok(next)
     }
 
@@ -153,7 +160,7 @@ impl WebSocket {
 
 /// The longest message that is taken, in octets.
 pub const MESSAGE_OCTETS_MAX: usize = 16 << 20;
-/// How long a server may be silent that has pinged before: ours do each half minute.
+/// How long a server may be silent that pings: ours do so each half minute.
 pub const SILENCE_MAX: Duration = Duration::from_secs(90);
 /// A time that does not end.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
@@ -250,7 +257,9 @@ mod tests {
         let silent = tokio::spawn(async move {
             let (stream, _) = listener.accept().await.expect("accepts");
             let mut open = tokio_tungstenite::accept_async(stream).await.expect("opens");
-            open.send(Message::Ping(Bytes::new())).await.expect("takes it");
+            for _ in 0..2 {
+                open.send(Message::Ping(Bytes::new())).await.expect("takes it");
+            }
             open.send(Message::text("a")).await.expect("takes it");
             std::future::pending::<()>().await;
         });
@@ -265,7 +274,7 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert!(error.to_string().contains("nothing was heard for 100ms"), "{error}");
+        assert!(error.to_string().contains("nothing was heard for "), "{error}");
         silent.abort();
     }
 }

@@ -4,6 +4,7 @@
 --   NAMES_SERVER (ip:port of a name server), NAMES_ANCHOR (file of DNSKEYs: validate)
 --   NAMES_STS_PORT (port MTA-STS policies are fetched from), NAMES_TLS (enable_tls), NAMES_DANE (set: enable_dane)
 --   NAMES_LISTEN, NAMES_CERT, NAMES_KEY (of the ESMTP listener), NAMES_REPORTS (set: senders are told of failures)
+--   NAMES_REMEMBER (remember_broken_tls)
 --   NAMES_MX_LIST (host: everything goes there), NAMES_TRUST_LIST (set: treat_mx_list_as_secure)
 local kumo = require 'kumo'
 local base = require 'base'
@@ -55,6 +56,7 @@ kumo.on('get_egress_path_config', function()
     smtp_port = tonumber(os.getenv 'NAMES_PORT'),
     enable_tls = os.getenv 'NAMES_TLS',
     enable_dane = os.getenv 'NAMES_DANE' ~= nil,
+    remember_broken_tls = os.getenv 'NAMES_REMEMBER',
     prohibited_hosts = {},
     connection_limit = 1,
   }

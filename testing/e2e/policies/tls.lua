@@ -1,5 +1,5 @@
 -- Everything goes to one smart host, a connection for each message, under TLS as the environment says.
---   TLS_DIR, TLS_TO (host:port), TLS_MODE (enable_tls), TLS_SUITES (names with blanks between), TLS_REMEMBER (duration),
+--   TLS_DIR, TLS_TO (host:port), TLS_MODE (enable_tls), TLS_SUITES (names with blanks between), TLS_REMEMBER (duration), TLS_TIMEOUT (starttls_timeout),
 --   TLS_USER, TLS_PASSWORD (AUTH, whoever the peer is), TLS_RECONNECT (set: in clear after a failed handshake), TLS_CERT (PEM file), TLS_KEY (PEM file, given as key_data)
 local kumo = require 'kumo'
 local base = require 'base'
@@ -37,6 +37,7 @@ kumo.on('get_egress_path_config', function()
     enable_tls = os.getenv 'TLS_MODE',
     rustls_cipher_suites = suites,
     remember_broken_tls = os.getenv 'TLS_REMEMBER',
+    starttls_timeout = os.getenv 'TLS_TIMEOUT',
     opportunistic_tls_reconnect_on_failed_handshake = os.getenv 'TLS_RECONNECT' ~= nil,
     tls_certificate = os.getenv 'TLS_CERT',
     tls_private_key = key,

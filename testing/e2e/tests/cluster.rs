@@ -331,7 +331,7 @@ fn a_redis_that_runs_no_scripts_is_away_and_one_is_told_so_at_the_start() {
     redis.ask(&["ACL", "SETUSER", "default", "-@scripting"]);
     // Nobody sends mail, and so nobody has leases: it is found out all the same.
     let said = |text: &'static str| move |line: &str| line.contains(text).then_some(());
-    node.process.await_stderr("that Redis refuses", SOON, said("NOPERM"));
+    node.process.await_stderr("that Redis refuses", SOON, said("no permissions to run"));
     submit(&node, "one", 40);
     until(LATER, "all mail by this node's share", || (receiver.all() == 40).then_some(()));
     let most = receiver.most();
@@ -339,7 +339,7 @@ fn a_redis_that_runs_no_scripts_is_away_and_one_is_told_so_at_the_start() {
     assert_eq!(node.process.stderr().matches("shared again").count(), 0, "it is not back because it answers PING");
 
     let finished = cluster.launch("other").run();
-    assert!(!finished.status.success() && finished.stderr.contains("NOPERM"), "{}", finished.stderr);
+    assert!(!finished.status.success() && finished.stderr.contains("no permissions to run"), "{}", finished.stderr);
     redis.ask(&["ACL", "SETUSER", "default", "+@scripting"]);
     node.process.await_stderr("that it is back", SOON, said("shared again"));
     submit(&node, "one", 40);

@@ -82,7 +82,10 @@ fn a_message_that_the_spool_never_takes_keeps_no_other_from_the_disk() {
     for to in ["one", "two"] {
         submit(&relay, to, "not yet");
     }
-    let list = || Launch::verb("spool").arg("list").arg("--spool").arg(scratch.join("relay/data")).run().success();
+    let list = || {
+        let verb = Launch::verb("spool").arg("list").arg("--long").arg("--spool");
+        verb.arg(scratch.join("relay/data")).run().success()
+    };
     until(LATER, "both others on the disk", || {
         let there = list().stdout;
         (there.contains("one@target.test") && there.contains("two@target.test")).then_some(())

@@ -118,6 +118,21 @@ fn a_server_that_cannot_gets_other_mail_and_the_next_one_is_tried() {
     assert!(!content.contains("Hello."), "{content}");
 }
 
+/// What one message demands and a server cannot is no reason to send others' mail in clear.
+#[test]
+fn a_demand_that_fails_teaches_nothing_about_the_site() {
+    let setup = Setup::new("mx.test");
+    let host = setup.names.host("127.0.0.1", "mx.test", &[]);
+    let launch = setup.launch("names", "OpportunisticInsecure");
+    let server = launch.env("NAMES_MX_LIST", "mx.test").env("NAMES_REMEMBER", "3 days").start();
+    submit_requiring(&server, "free.test", &["REQUIRETLS"], &[]);
+    setup.assert_bounced("free.test", [5, 7, 30], "the server does not offer REQUIRETLS");
+    submit(&server, "free.test");
+    // The report of the failure is one of them.
+    let mail = host.await_events("mail", 2);
+    assert!(mail.iter().all(|mail| mail["tls"] == true), "{mail:?}");
+}
+
 #[test]
 fn without_tls_or_a_known_name_nothing_is_sent() {
     let setup = Setup::new("mx.test");

@@ -149,6 +149,33 @@ fn mail_is_found_while_it_waits_and_after_it_has_ended_and_after_a_kill() {
     relay.stop();
 }
 
+/// More is in delivery than a page has; then comes what waits.
+#[test]
+fn what_is_in_delivery_is_on_one_of_the_pages() {
+    let scratch = Scratch::new();
+    let slow = Sink::start(&scratch, "slow", &["--delay-ms", "60000"]);
+    let mut relay = Launch::relay(&scratch, slow.address).start();
+    let order = json!({"domain": "held.test", "reason": "maintenance", "duration": "1 hour"});
+    http::json(relay.http(), "POST", "/api/admin/suspend/v1", &order);
+    let of =
+        |domain: &str| (0..5).map(|n| submit(&relay, "a@source.test", &format!("r{n}@{domain}"))).collect::<Vec<_>>();
+    let mut all = [of("ok.test"), of("held.test")].concat();
+    until(SOON, "five in delivery", || (ids(&relay, "state=in_delivery").len() == 5).then_some(()));
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = search(&relay, &format!("among=queues&limit=2{cursor}"));
+        let here = page["messages"].as_array().expect("a list");
+        assert!(here.len() <= 2, "{page}");
+        found.extend(here.iter().map(|message| message["id"].as_str().expect("an id").to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    found.sort();
+    all.sort();
+    assert_eq!(found, all, "each once");
+    relay.process.kill();
+}
+
 #[test]
 fn what_is_not_understood_or_not_there_is_told_apart() {
     let scratch = Scratch::new();

@@ -1,11 +1,13 @@
 //! `postrider spool` and `postrider selftest` as an operator runs them: on the spool of a running server, after a kill,
 //! and on a directory that is none.
 
+use e2e::http;
 use e2e::kumod::Launch;
 use e2e::process::Finished;
 use e2e::scratch::Scratch;
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
+use serde_json::json;
 use std::fs;
 use std::path::Path;
 
@@ -38,6 +40,8 @@ fn a_running_and_a_killed_server_s_spool_can_be_read() {
     );
     let listed = spool(&state, &["list", "--long"]).success().stdout;
     assert_eq!(listed.matches("target.test").count(), 6, "queue and recipient: {listed}");
+    let order = json!({"reason": "wait", "domain": "target.test", "duration": "1h"});
+    http::json(server.http(), "POST", "/api/admin/suspend/v1", &order);
     server.process.kill();
     assert_eq!(spool(&state, &["list"]).success().stdout.lines().count(), 4);
     let id = listed.lines().nth(1).expect("a message").split(' ').next().expect("an id").to_owned();
@@ -50,9 +54,12 @@ fn a_running_and_a_killed_server_s_spool_can_be_read() {
     let plain = |text: &str| text.replace("\r\n", "\n").trim_end().to_owned();
     assert_eq!(plain(&saved), plain(&content));
     let new = scratch.join("other/spool");
-    spool(&state, &["salvage", "--into", new.to_str().expect("text")]).success();
+    let salvaged = spool(&state, &["salvage", "--into", new.to_str().expect("text")]).success().stdout;
+    assert!(salvaged.contains("1 standing orders came along"), "{salvaged}");
     let server = serve(&scratch.join("other")).start();
     server.await_metric("message_count", 3.0, SOON);
+    let (_, orders) = http::get(server.http(), "/api/admin/suspend/v1");
+    assert!(orders.contains("target.test"), "what is held stays held: {orders}");
     server.stop();
 }
 

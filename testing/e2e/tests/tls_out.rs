@@ -1,13 +1,14 @@
 //! TLS towards other servers: OpenSSL on their side, by way of Python, in all the states we have to cope with.
 
 use e2e::certificate::Certificate;
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::scratch::Scratch;
 use e2e::tls_server::TlsServer;
 use e2e::until::{SOON, until};
 use e2e::wire::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Our server, delivering to a server with TLS.
@@ -67,6 +68,39 @@ fn a_header_in_utf8_is_announced_as_its_client_announced_it() {
     let bounce = &unable.0.records("Bounce", 1)[0];
     assert!(content(bounce).contains("header is not ASCII and the server does not offer SMTPUTF8"), "{bounce}");
     assert_eq!(unable.1.await_events("mail", 2).len(), 2);
+}
+
+/// Of content that was put together here only addresses can be beyond ASCII.
+#[test]
+fn an_address_beyond_ascii_in_a_header_that_was_made_here_is_announced() {
+    let peer = TlsServer::start(&["--smtputf8"]);
+    let setup = Setup::new(&peer, "OpportunisticInsecure", &[]);
+    let structured = |email: &str| json!({"text_body": "x", "subject": "gr\u{fc}n", "from": {"email": email}});
+    let contents =
+        [structured("j\u{fc}rgen@source.test"), structured("a@source.test"), json!("Subject: gr\u{fc}n\r\n\r\n")];
+    for (number, content) in contents.into_iter().enumerate() {
+        let request = json!({"envelope_sender": "a@source.test", "recipients": [{"email": "one@target.test"}], "content": content});
+        http::json(setup.server.http(), "POST", "/api/inject/v1", &request);
+        let mail = &peer.await_events("mail", number + 1)[number];
+        let command = mail["from"].as_str().expect("text");
+        assert_eq!(command.contains(" SMTPUTF8"), number == 0, "{command}");
+    }
+}
+
+#[test]
+fn a_certificate_that_is_never_read_holds_no_connection() {
+    let own = Scratch::new();
+    let (pipe, client) = (own.join("pipe"), Certificate::make(&own, "client.test"));
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe that nobody writes to");
+    let peer = TlsServer::start(&[]);
+    let options = [("TLS_CERT", text(&pipe)), ("TLS_KEY", text(&client.key)), ("TLS_TIMEOUT", "1s")];
+    let setup = Setup::new(&peer, "RequiredInsecure", &options);
+    setup.submit();
+    for failure in setup.records("TransientFailure", 2) {
+        assert!(content(&failure).contains("certificate and key are not read within 1s"), "{failure}");
+    }
+    // What waits in the system for the pipe keeps the program from nothing.
+    setup.server.stop();
 }
 
 #[test]

@@ -78,6 +78,18 @@ pub(super) fn judge(place: &Place, who: &Who) -> Finding {
             format!("chmod 600 {path}; if others are not trusted, make a new key"),
         );
     }
+    let is_strange = own.gid != 0 && !who.gids.contains(&own.gid);
+    let lets_group_in =
+        |folder: &Owned| folder.mode & ENTER == ENTER || (folder.gid == own.gid && folder.mode & ENTER << 3 != 0);
+    if place.usage == Use::Secret
+        && is_strange
+        && own.mode & READ << 3 != 0
+        && place.above.iter().all(|(_, owned)| lets_group_in(owned))
+    {
+        let what =
+            format!("the group {} may read it, which {} is not in (mode {:o})", own.gid, who.name, own.mode & 0o7777);
+        return Finding::warning(check, path, what, format!("chmod 600 {path}"));
+    }
     Finding::ok(check, path, format!("{} may {words} it", who.name))
 }
 
@@ -153,6 +165,11 @@ mod tests {
         assert_eq!(judged(Use::Read, owned(0, 0, 0o640), 0o755).0, Verdict::Problem);
         assert_eq!(judged(Use::Secret, owned(5, 5, 0o600), 0o755).0, Verdict::Ok);
         assert!(judged(Use::Secret, owned(5, 5, 0o644), 0o755).1.starts_with("chmod 600 /x/y"));
+        let of_strangers = judged(Use::Secret, owned(5, 9, 0o640), 0o755);
+        assert_eq!(of_strangers, (Verdict::Warning, "chmod 600 /x/y".to_owned()));
+        assert_eq!(judged(Use::Secret, owned(5, 8, 0o640), 0o755).0, Verdict::Ok, "a group of his");
+        assert_eq!(judged(Use::Secret, owned(5, 9, 0o640), 0o711).0, Verdict::Warning);
+        assert_eq!(judged(Use::Read, owned(5, 9, 0o640), 0o755).0, Verdict::Ok);
         let mut hidden = Place {
             path: "/x/y".to_owned(),
             usage: Use::Secret,

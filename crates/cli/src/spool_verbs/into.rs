@@ -6,11 +6,13 @@
 use super::reader::{Reader, SpoolReader};
 use anyhow::{Context, Result, ensure};
 use message::{Place, Sealed};
+use nix::unistd::geteuid;
 use spool::{Mark, RecoveredMessage, Settings, SpoolError};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::Path;
-use store::{Options, SpoolHandle};
+use store::{Options, OrdersFile, SpoolHandle};
 
 /// Writes it; true when every message was read.
 pub(super) fn run(
@@ -39,11 +41,55 @@ pub(super) fn run(
         "{}: {written} messages were written and {read_back} read back: do not use it",
         into.display(),
     );
+    let from = reader.files().dir();
+    let has_orders = bring_orders(from, into, out)?;
+    give_to_owner_of(from, into)?;
     writeln!(out, "{written} live messages written to the new spool {}", into.display())?;
     if unread > 0 {
         writeln!(out, "{unread} live messages do not read: not in it")?;
     }
-    Ok(unread == 0)
+    Ok(unread == 0 && has_orders)
+}
+
+/// Standing orders, without which what is held would go out, and the node's name. False where the orders do not read.
+fn bring_orders(from: &Path, into: &Path, out: &mut dyn Write) -> Result<bool> {
+    let node_id = from.join(NODE_ID);
+    if node_id.exists() {
+        fs::copy(&node_id, into.join(NODE_ID)).with_context(|| format!("copying {}", node_id.display()))?;
+    }
+    let orders = match OrdersFile::open(from) {
+        Ok((_, orders)) => orders,
+        Err(error) => {
+            writeln!(out, "the standing orders are not in it, and what they hold would go out: {error}")?;
+            return Ok(false);
+        }
+    };
+    if !orders.is_empty() {
+        let (file, _) = OrdersFile::open(into)?;
+        let all: Vec<_> = orders.iter().collect();
+        file.write(&all).with_context(|| format!("writing the standing orders to {}", into.display()))?;
+        writeln!(out, "{} standing orders came along", orders.len())?;
+    }
+    Ok(true)
+}
+
+/// Root's work is of use to whom the old spool belongs only where it is his.
+fn give_to_owner_of(from: &Path, into: &Path) -> Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let owner = fs::metadata(from).with_context(|| format!("whose {} is", from.display()))?;
+    let mut places = vec![into.to_owned()];
+    while let Some(place) = places.pop() {
+        let given = lchown(&place, Some(owner.uid()), Some(owner.gid()));
+        given.with_context(|| format!("giving {} away", place.display()))?;
+        if fs::symlink_metadata(&place)?.is_dir() {
+            for entry in fs::read_dir(&place)? {
+                places.push(entry?.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// How many messages were written, and how many do not read.
@@ -77,6 +123,9 @@ async fn copy(reader: &dyn SpoolReader, messages: &[RecoveredMessage], spool: &S
     spool.flush().await.context("cannot write to the new spool")?;
     Ok((written, unread))
 }
+
+/// Where a node keeps its name, unless it is told otherwise.
+const NODE_ID: &str = ".nodeid";
 
 fn record(place: Place) -> (u32, u32) {
     (place.segment, place.offset)

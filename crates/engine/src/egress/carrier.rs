@@ -68,14 +68,16 @@ pub(crate) enum Answers {
 }
 
 impl Carrier {
-    /// Begins a session; the reply is why there is none. SMTP has sessions of its own.
-    pub async fn open(engine: &Engine, carriage: &Carriage) -> Result<Carrier, Reply> {
+    /// Begins a session of calls that may take so long; the reply is why there is none. SMTP has sessions of its own.
+    pub async fn open(engine: &Engine, carriage: &Carriage, call_max: Duration) -> Result<Carrier, Reply> {
         match carriage {
             Carriage::Smtp { .. } => Err(Reply::new(451, "4.3.5 KumoMTA internal: SMTP takes no messages by calls")),
             Carriage::CustomLua { protocol, parts } => {
                 CourierCarrier::open(engine, protocol, (**parts).clone()).await.map(Carrier::Courier)
             }
-            Carriage::Maildir(template) => Ok(Carrier::Maildir(MaildirCarrier::new(engine, template.clone()))),
+            Carriage::Maildir(template) => {
+                Ok(Carrier::Maildir(MaildirCarrier::new(engine, template.clone(), call_max)))
+            }
             Carriage::Generator => Ok(Carrier::Generator(GeneratorCarrier)),
             Carriage::Deferred => Ok(Carrier::Deferred(DeferredCarrier)),
             Carriage::Xfer(target) => XferCarrier::open(engine, target).await.map(Carrier::Xfer),

@@ -180,7 +180,7 @@ impl Engine {
             if !lease.is_held() {
                 // It ended meanwhile: what was renewed after it was given back has no holder.
                 throttles.give_back(&lease.holder).await;
-            } else if lease.is_lost.swap(!kept, Ordering::Relaxed) < !kept {
+            } else if !lease.is_lost.swap(!kept, Ordering::Relaxed) && !kept {
                 tracing::warn!("a lease was lost to another node: its connection takes no more messages");
                 self.with_queue(|q, _| q.lease_lost(conn));
             }

@@ -9,6 +9,7 @@ use crate::egress::cluster::Lease;
 use crate::egress::delivery::{Delivery, auth};
 use crate::egress::dialling;
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
+use crate::egress::reasons::Reasons;
 use crate::egress::routing::wire_reply;
 use crate::egress::service::{protocol_of, provider_of};
 use crate::engine::Engine;
@@ -168,12 +169,12 @@ impl Engine {
                     Ok(Ended::ReconnectInClear) => break,
                     Ok(Ended::Unfit(status, why)) => {
                         walk.unfit = Some(status);
-                        walk.reasons.push(format!("{} ({}): {why}", candidate.host, candidate.addr));
+                        walk.reasons.add(&candidate.host, candidate.addr, &why);
                         break;
                     }
                     Ok(Ended::Refused(why)) | Err(why) => {
                         walk.may_change = true;
-                        walk.reasons.push(format!("{} ({}): {why}", candidate.host, candidate.addr));
+                        walk.reasons.add(&candidate.host, candidate.addr, &why);
                         break;
                     }
                 }
@@ -189,10 +190,10 @@ impl Engine {
             return Ok(());
         }
         if let Some(status) = walk.unfit.filter(|_| !walk.may_change) {
-            let text = format!("KumoMTA internal: no host takes mail with REQUIRETLS: {}", walk.reasons.join(", "));
+            let text = format!("KumoMTA internal: no host takes mail with REQUIRETLS: {}", walk.reasons);
             return Err(Unreached::Site(Reply::enhanced(550, status, text)));
         }
-        let text = format!("KumoMTA internal: failed to connect to any candidate hosts: {}", walk.reasons.join(", "));
+        let text = format!("KumoMTA internal: failed to connect to any candidate hosts: {}", walk.reasons);
         Err(Unreached::Hosts(Reply::new(400, &text)))
     }
 
@@ -352,7 +353,7 @@ impl Engine {
 #[derive(Default)]
 struct Walk {
     /// Why hosts did not serve.
-    reasons: Vec<String>,
+    reasons: Reasons,
     /// One did.
     served: bool,
     /// One cannot do what its mail asks for.

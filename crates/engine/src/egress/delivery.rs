@@ -301,12 +301,19 @@ impl Delivery {
     }
 
     async fn start_tls(&mut self) {
-        let Some(connector) = self.tls.connector(&self.engine, &self.path).await else {
+        let timeout = self.path.starttls_timeout.get().min(self.progress_timeout);
+        let made = tokio::select! {
+            made = tokio::time::timeout(timeout, self.tls.connector(&self.engine, &self.path)) => made,
+            cut = interruption(&self.engine, &self.dispatcher, &self.path) => return self.cut(&cut),
+        };
+        if made.is_err() {
+            self.tls.not_read(timeout);
+        }
+        let Some(connector) = made.ok().flatten() else {
             return self.session.connection_lost(self.now, "TLS cannot be used");
         };
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
         let handshake = plain.connect_tls(&connector, self.tls.server_name(&self.host));
-        let timeout = self.path.starttls_timeout.get().min(self.progress_timeout);
         let done = tokio::select! {
             done = tokio::time::timeout(timeout, handshake) => done,
             cut = interruption(&self.engine, &self.dispatcher, &self.path) => return self.cut(&cut),

@@ -50,7 +50,7 @@ impl Engine {
     pub(crate) async fn carry(&self, opening: &Opening, carriage: &Carriage, held: &Held) -> Result<(), Unreached> {
         let path = opening.leg.path.clone();
         let within = path.connect_timeout.get().min(call_max(&path));
-        let opened = tokio::time::timeout(within, Carrier::open(self, carriage));
+        let opened = tokio::time::timeout(within, Carrier::open(self, carriage, call_max(&path)));
         let Some(opened) = self.unless_over(held, opened).await else { return Ok(()) };
         let late = || Reply::new(400, &format!("KumoMTA internal: no session within {within:?}"));
         let carrier = opened.unwrap_or_else(|_| Err(late())).map_err(Unreached::Hosts)?;
@@ -105,7 +105,7 @@ impl Round {
             if is_full || self.taken >= self.path.max_deliveries_per_connection {
                 return if count > 0 { Gathered::Batch } else { Gathered::End };
             }
-            if self.engine.holds_deliveries() {
+            if self.engine.holds_deliveries() || self.must_fail() {
                 self.wait(LOGS_PAUSE, DispatcherPhase::Idle).await;
                 continue;
             }
@@ -259,6 +259,11 @@ impl Round {
 
     fn enter(&self, phase: DispatcherPhase) {
         self.held.dispatcher.enter(phase, self.now());
+    }
+
+    /// What it would make now would be refused: an attempt that cannot succeed is none.
+    fn must_fail(&self) -> bool {
+        matches!(self.carrier, Carrier::Generator(_)) && self.engine.takes_requests().is_err()
     }
 
     fn now(&self) -> Instant {

@@ -16,7 +16,7 @@ use config::{
 use message::TlsDemand;
 use policy::{Event, PolicyError};
 use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why, xfer};
-use route::{MailExchangers, RoutingDomain, StsMode};
+use route::{MailExchangers, RoutingDomain, StsFault, StsMode};
 use smtp_wire::{EnhancedCode, Reply};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,10 +154,10 @@ impl Engine {
         }
         let hosts = self.exchangers(name.effective_domain(), tls).await?;
         if tls == TlsDemand::Required && !is_name_known(&hosts) {
-            return Err(unknown_names(name.effective_domain()));
+            return Err(unknown_names(name.effective_domain(), hosts.sts_fault()));
         }
-        let site = hosts.site_name().to_owned();
-        Ok((Destination::new(&identity(&hosts, tls), Arc::new(Carriage::Smtp { hosts, tls })), site))
+        let (site, identity) = (hosts.site_name().to_owned(), names_of(&hosts) + &identity(&hosts, tls));
+        Ok((Destination::new(&identity, Arc::new(Carriage::Smtp { hosts, tls })), site))
     }
 
     /// The exchangers of a routing domain; a null MX is a failure that bounces. Where TLS is waived no policy of the domain
@@ -213,6 +213,15 @@ fn identity(exchangers: &MailExchangers, tls: TlsDemand) -> String {
     };
     let of_senders = tls.word().map(|word| format!(" {word}")).unwrap_or_default();
     of_domain + &of_senders
+}
+
+/// What the name of a site does not say: which hosts they are, where it is folded of several. Other sets of hosts can have the same
+/// name, and whoever likes can make one.
+fn names_of(exchangers: &MailExchangers) -> String {
+    let mut names: Vec<&str> = exchangers.hosts().iter().map(|host| host.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.len() > 1 { names.join(",") } else { String::new() }
 }
 
 /// What the label of an entry of `mx_list` does not say.
@@ -292,11 +301,18 @@ fn local_failure(why: Why, reply: route::LocalReply) -> RouteFailure {
     RouteFailure { why, reply: wire_reply(reply), hold_for: HOLD }
 }
 
-fn unknown_names(domain: &str) -> RouteFailure {
+/// For good, unless a policy may be there that cannot be had now.
+fn unknown_names(domain: &str, fault: Option<StsFault>) -> RouteFailure {
     let text = format!(
         "KumoMTA internal: REQUIRETLS: neither DNSSEC nor an MTA-STS policy in enforce mode vouches for the MX hosts of {domain}"
     );
-    failure(Why::FailedToInsertIntoReadyQueue, 550, EnhancedCode::new(5, 7, 30), text)
+    let (code, enhanced, text) = match fault {
+        None => (550, EnhancedCode::new(5, 7, 30), text),
+        Some(_) => {
+            (451, EnhancedCode::new(4, 7, 5), format!("{text}; whether there is such a policy cannot be found out now"))
+        }
+    };
+    failure(Why::FailedToInsertIntoReadyQueue, code, enhanced, text)
 }
 
 fn failure(why: Why, code: u16, enhanced: EnhancedCode, text: String) -> RouteFailure {

@@ -14,6 +14,7 @@ use net::tls_client::{ClientTls, Verification};
 use queue::Opening;
 use smtp_client::{CloseReason, Closing, Phase, TlsMode};
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio_rustls::TlsConnector;
 
 /// What one session knows of TLS with its site.
@@ -73,6 +74,21 @@ impl SiteTls {
         }
     }
 
+    /// The certificate and key of the path are not read in time.
+    pub fn not_read(&mut self, limit: Duration) {
+        tracing::error!(
+            "make_egress_path: no TLS with {}: certificate and key are not read within {limit:?}",
+            self.site
+        );
+        self.fault = Some(format!("its certificate and key are not read within {limit:?}"));
+    }
+
+    /// True where its end says something of this site for all mail: what a message or a domain demands beyond the path's own wish
+    /// (REQUIRETLS, a certificate that vouches for more) is no reason to send others' mail in clear.
+    fn teaches(&self) -> bool {
+        self.security.demanded_by.is_none()
+    }
+
     /// Learns from the end of the session. Gives the session's end where that is another than the session knows of.
     pub fn ended(&self, engine: &Engine, path: &EgressPath, closing: &Closing, under_tls: bool) -> Option<Ended> {
         if let Some(fault) = &self.fault {
@@ -87,7 +103,7 @@ impl SiteTls {
         if !is_tls_trouble(closing, under_tls) {
             return demanded.map(Ended::Refused);
         }
-        if let Some(duration) = memory(path) {
+        if let Some(duration) = memory(path).filter(|_| self.teaches()) {
             engine.broken_tls().note(engine.clock.mono(), &self.site, duration);
             tracing::info!("TLS with {} is broken, remembered for {duration:?}: {}", self.site, closing.reply);
         }

@@ -141,7 +141,7 @@ impl TlsWatch {
     fn tell(&self, engine: &Engine, exchangers: &MailExchangers, outcome: &Result<(), (TlsResult, String)>) {
         let Some(domain) = name_of(exchangers) else { return };
         let mut found = outcome.clone();
-        let policy = match (&self.tlsa, exchangers.sts_fault().filter(|_| self.follows_sts)) {
+        let policy = match (&self.tlsa, exchangers.sts_fault().filter(|_| self.follows_sts).and_then(of_sts)) {
             (Some((text, base)), _) => {
                 if text.is_empty() && found.is_ok() {
                     found = Err((TlsResult::TlsaInvalid, String::new()));
@@ -149,7 +149,7 @@ impl TlsWatch {
                 TlsPolicy { kind: TlsPolicyType::Tlsa, text: text.clone(), domain: base.clone(), mx_hosts: Vec::new() }
             }
             (None, Some(fault)) => {
-                found = Err((of_sts(fault), String::new()));
+                found = Err((fault, String::new()));
                 TlsPolicy { kind: TlsPolicyType::Sts, text: Vec::new(), domain: domain.clone(), mx_hosts: Vec::new() }
             }
             (None, None) => self.policy(exchangers, &domain, &mut found),
@@ -236,11 +236,12 @@ fn result_of(fault: HandshakeFault) -> TlsResult {
     }
 }
 
-fn of_sts(fault: StsFault) -> TlsResult {
+fn of_sts(fault: StsFault) -> Option<TlsResult> {
     match fault {
-        StsFault::Fetch => TlsResult::StsPolicyFetchError,
-        StsFault::Invalid => TlsResult::StsPolicyInvalid,
-        StsFault::WebPki => TlsResult::StsWebpkiInvalid,
+        StsFault::Fetch => Some(TlsResult::StsPolicyFetchError),
+        StsFault::Invalid => Some(TlsResult::StsPolicyInvalid),
+        StsFault::WebPki => Some(TlsResult::StsWebpkiInvalid),
+        StsFault::Unknown => None,
     }
 }
 

@@ -456,7 +456,7 @@ pub(crate) fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
     groups
 }
 
-/// False for what no spool ever takes: it is not to be accepted into memory to stay there.
+/// False for what no spool ever takes, whatever its metadata: it is not to be accepted into memory to stay there.
 fn fits(sealed: &Sealed) -> bool {
     spool::check_transaction(std::slice::from_ref(sealed)).is_ok()
 }

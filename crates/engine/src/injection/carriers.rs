@@ -25,14 +25,14 @@ impl Engine {
     /// Queues a request, once it is clear that it can be carried out.
     pub(super) async fn inject_later(&self, injection: Injection, from: &Requester) -> Result<Outcome, NotInjected> {
         Generator::new(&injection, 0)?;
-        let content = injection.content_octets();
+        let content = injection.common_octets();
         // Messages of a portion are in memory together.
         let size = (OCTETS_MAX / content.max(1)).clamp(1, RECIPIENTS_MAX);
         let portions = injection.portions(size);
         let octets = content.saturating_mul(portions.len());
         if octets > QUEUED_OCTETS_MAX {
             let why = format!(
-                "{octets} octets would wait, the content once for {size} recipients: expected at most {QUEUED_OCTETS_MAX}, in \
+                "{octets} octets would wait, all but the recipients once for {size} of them: expected at most {QUEUED_OCTETS_MAX}, in \
                  several requests or without deferred_generation"
             );
             return Err(NotInjected::Wrong(InjectionError { pointer: "/recipients".to_owned(), why }));

@@ -5,8 +5,8 @@ use crate::ingress::accept::{Prepared, Refusal};
 use crate::ingress::trace::rfc5322_date;
 use crate::injection::{NotInjected, Requester};
 use crate::pressure::Room;
-use injection::{Generator, Injection, InjectionTrace, Outcome, Recipient, RecipientError};
-use message::{Draft, Meta};
+use injection::{Content, Generator, Injection, InjectionTrace, Outcome, Recipient, RecipientError};
+use message::{Draft, Meta, note_header_utf8};
 use mime::ValueForm;
 use policy::{Event, PolicyError};
 
@@ -106,7 +106,12 @@ impl Engine {
         (injection, from): (&Injection, &Requester),
     ) -> Result<(Prepared, usize), RecipientError> {
         let now = self.clock.wall();
-        let draft = generator.draft(number, self.next_id(), meta.clone(), now)?;
+        let mut draft = generator.draft(number, self.next_id(), meta.clone(), now)?;
+        if matches!(injection.content, Content::Structured(_)) {
+            // Only addresses can be beyond ASCII there: all else is encoded.
+            let head = draft.head();
+            note_header_utf8(&mut draft.meta, &head);
+        }
         let email = &injection.recipients[number].email;
         let draft = match self.interest.has(Event::HttpMessageGenerated) {
             true => self.policy.http_message_generated(draft, from.auth.clone()).await,

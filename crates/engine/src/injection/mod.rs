@@ -23,6 +23,7 @@ pub(crate) use rate::InjectionRate;
 
 use crate::engine::Engine;
 use crate::injection::messages::Commits;
+use crate::pressure::Room;
 use crate::recovery::RecoveryState;
 use injection::{Injection, InjectionError, Outcome};
 use message::Meta;
@@ -94,6 +95,14 @@ impl Engine {
             let _: Result<(), _> = tell.send(outcome);
         });
         told.await.unwrap_or(Err(NotInjected::CutShort))
+    }
+
+    /// Room in memory for a request of so many octets; asked for before it is read, and kept until it is there.
+    ///
+    /// # Errors
+    /// Why requests are not taken now.
+    pub fn room_for_request(&self, octets: u64) -> Result<Room, NotInjected> {
+        self.takes_requests().and_then(|()| self.pressure.room_or_reason(octets)).map_err(NotInjected::Later)
     }
 
     /// Waits as mail does that comes by requests, or as that of policy's making does where it is.

@@ -89,8 +89,12 @@ impl Engine {
 
     /// It takes a moment for each GiB.
     async fn purge(&self) {
-        let memory = self.pressure.0.settings.memory.clone();
-        if let Err(error) = tokio::task::spawn_blocking(move || memory.purge()).await {
+        let (memory, policy) = (self.pressure.0.settings.memory.clone(), self.policy.clone());
+        let purge = move || {
+            policy.end_idle();
+            memory.purge();
+        };
+        if let Err(error) = tokio::task::spawn_blocking(purge).await {
             tracing::error!("giving memory back: {error}");
         }
     }

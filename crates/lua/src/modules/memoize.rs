@@ -7,9 +7,10 @@ use crate::commons::Commons;
 use crate::context::Host;
 use crate::convert;
 use crate::guard;
-use crate::memos::{Found, Memo};
+use crate::memos::{Found, Memo, Memos};
 use crate::modules::tuning::CACHES;
 use crate::stored::Stored;
+use crate::waiting::will_wait;
 use config::MemoizeOptions;
 use mlua::{Function, Lua, MultiValue, UserData, UserDataRef, Value, Variadic};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub(crate) fn memoize(lua: &Lua, (function, options): (Function, Value)) -> mlua
         let fault = format!("kumo.memoize: name: `{}` is a cache of the program's own: expected another", options.name);
         return Err(mlua::Error::runtime(fault));
     }
-    let memo = commons(lua)?.memos.declare(options).map_err(mlua::Error::runtime)?;
+    let memo = memos(lua)?.declare(options).map_err(mlua::Error::runtime)?;
     // What a state of an earlier epoch computes counts for states of that epoch only.
     let epoch = lua.app_data_ref::<Host>().map_or(0, |host| host.epoch);
     let look_in = memo.clone();
@@ -58,7 +59,7 @@ fn maker(lua: &Lua) -> mlua::Result<Function> {
     let text = b"local populate = ... \
         return function(look, handle, f) \
         return function(...) local there, value = look(...) if there then return value end return populate(handle, f, ...) end end";
-    let maker: Function = commons(lua)?.memos.maker.function(lua, "=kumo.memoize", text)?.call(populate)?;
+    let maker: Function = memos(lua)?.maker.function(lua, "=kumo.memoize", text)?.call(populate)?;
     lua.set_named_registry_value(MAKER, &maker)?;
     Ok(maker)
 }
@@ -109,10 +110,12 @@ fn stored(memo: &Memo, value: &Value) -> mlua::Result<Stored> {
 
 /// Waits as this handler may.
 async fn wait<'a>(lua: &Lua, memo: &'a Memo, key: &[u8], epoch: u64) -> mlua::Result<Found<'a>> {
-    let may_wait = lua.app_data_ref::<Host>().is_some_and(|host| host.may_wait);
+    let may_wait = will_wait(lua).unwrap_or_default();
     let found = match Handle::try_current() {
         Ok(_) if may_wait => memo.wait(key, epoch).await,
         Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            let commons = commons(lua)?;
+            let _thread = commons.held_threads.one("kumo.memoize")?;
             tokio::task::block_in_place(|| memo.wait_here(key, epoch))
         }
         _ => memo.wait_here(key, epoch),
@@ -149,6 +152,11 @@ fn key(lua: &Lua, arguments: &MultiValue) -> mlua::Result<Vec<u8>> {
 pub(crate) fn commons(lua: &Lua) -> mlua::Result<Arc<Commons>> {
     let commons = lua.app_data_ref::<Host>().map(|host| host.commons.clone());
     commons.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))
+}
+
+fn memos(lua: &Lua) -> mlua::Result<Arc<Memos>> {
+    let memos = lua.app_data_ref::<Host>().map(|host| host.memos.clone());
+    memos.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))
 }
 
 /// Where a state keeps what [`maker`] made.

@@ -157,15 +157,17 @@ fn is_elsewhere(key: &KeySource) -> bool {
 
 fn fetch_one(lua: &Lua, key: &mut KeySource) -> mlua::Result<()> {
     let fetched = &commons(lua)?.fetched;
-    if let Some(octets) = fetched.fresh(key) {
+    // One asks again, and the others take what there is meanwhile; so they do for a minute where that fails.
+    if let Some(octets) = fetched.fresh_or_mine(key) {
         *key = KeySource::Data(octets);
         return Ok(());
     }
+    let last = fetched.last(key);
     let loaded = match pin!(load(lua, key)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(loaded) => loaded,
         Poll::Pending => Err(mlua::Error::runtime(format!("{key:?} cannot be waited for here"))),
     };
-    match (loaded, fetched.last(key)) {
+    match (loaded, last) {
         (Ok(octets), _) => {
             fetched.keep(key, &octets);
             *key = KeySource::Data(octets);
@@ -190,10 +192,15 @@ fn fetch_one(lua: &Lua, key: &mut KeySource) -> mlua::Result<()> {
 pub(crate) struct Fetched(Mutex<HashMap<String, (Instant, Vec<u8>)>>);
 
 impl Fetched {
-    fn fresh(&self, key: &KeySource) -> Option<Vec<u8>> {
-        let kept = self.kept();
-        let (at, octets) = kept.get(&Self::name(key)?)?;
-        (at.elapsed() < FETCHED_FRESH).then(|| octets.clone())
+    /// What is good still; else nothing, and it counts as good from now on for everybody else.
+    fn fresh_or_mine(&self, key: &KeySource) -> Option<Vec<u8>> {
+        let mut kept = self.kept();
+        let (at, octets) = kept.get_mut(&Self::name(key)?)?;
+        if at.elapsed() < FETCHED_FRESH {
+            return Some(octets.clone());
+        }
+        *at = Instant::now();
+        None
     }
 
     fn last(&self, key: &KeySource) -> Option<Vec<u8>> {

@@ -175,7 +175,7 @@ fn as_sent(draft: &mut Draft, body: &[u8]) -> Option<Vec<u8>> {
 /// The resolver a check asks; what DNS has not answered in time is a result of the check.
 pub(crate) fn asked(lua: &Lua, function: &str, resolver: Option<&str>) -> mlua::Result<Hurried> {
     let resolver = resolver_of(lua, function, resolver)?;
-    Ok(Hurried::new(resolver, tokio::time::Instant::now() + QUESTIONS_MAX))
+    Ok(Hurried::new(resolver, tokio::time::Instant::now() + QUESTIONS_MAX, QUESTION_MAX))
 }
 
 /// A result as scripts see it.
@@ -190,6 +190,8 @@ pub(crate) fn unix_secs() -> u64 {
 
 /// Longest time the questions of a check may take, one after the other.
 const QUESTIONS_MAX: Duration = Duration::from_secs(30);
+/// Longest time for one of them: ten, as many as there are signatures looked at, take no longer than all may.
+const QUESTION_MAX: Duration = Duration::from_secs(3);
 /// Longer than a check takes once its questions are over.
 pub(crate) const CHECK_MAX: Duration = Duration::from_secs(60);
 /// What may be the matter when a signature does not hold over what is sent.

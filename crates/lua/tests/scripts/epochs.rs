@@ -47,6 +47,33 @@ fn a_policy_is_read_again_and_what_does_not_load_changes_nothing() {
     assert_eq!(pool().as_deref(), Some("b2"));
 }
 
+/// What a policy keeps that is only tried out is of no use to the one in force, nor to the next that is tried.
+#[test]
+fn what_a_refused_policy_has_read_is_in_force_nowhere() {
+    let (folder, path) = file("");
+    let data = folder.path().join("data");
+    let text = format!(
+        "local kumo = require 'kumo' local read = kumo.memoize(function() local f = assert(io.open '{}') \
+         local text = f:read 'a' f:close() return text end, {{ name = 'data', ttl = '1 hour', capacity = 4, invalidate_with_epoch = true }}) \
+         read() kumo.on('get_queue_config', function() return kumo.make_queue_config {{ egress_pool = read() }} end)",
+        data.display()
+    );
+    std::fs::write(&path, text).expect("writes");
+    std::fs::write(&data, "a").expect("writes");
+    let (policy, _) = LuaPolicy::load(&path).expect("sound");
+    let pool = || now(policy.get_queue_config(parts())).expect("an answer").egress_pool;
+    assert_eq!(pool().as_deref(), Some("a"));
+    std::fs::write(&data, "b").expect("writes");
+    policy.reload(&mut |_, _| Err("not this one".to_owned())).expect_err("refused");
+    assert_eq!(pool().as_deref(), Some("a"), "as it was");
+    std::fs::remove_file(&data).expect("removes");
+    policy.reload(&mut |_, _| Ok(())).expect_err("does not load");
+    assert_eq!(pool().as_deref(), Some("a"), "what does not load takes nothing away");
+    std::fs::write(&data, "c").expect("writes");
+    policy.reload(&mut |_, _| Ok(())).expect("reads again");
+    assert_eq!(pool().as_deref(), Some("c"), "read when it came into force");
+}
+
 #[test]
 fn what_a_policy_requires_is_read_again_with_it() {
     let (folder, path) = file(

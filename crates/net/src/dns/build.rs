@@ -47,6 +47,10 @@ impl InTurn {
         for resolver in &self.0 {
             match ask(&**resolver).await {
                 Ok(answer) => return Ok(answer),
+                // Another who does not look would believe it.
+                Err(DnsError::Bogus) => return Err(DnsError::Bogus),
+                // That there is such a name, if without such records, is not undone by who does not know it.
+                Err(DnsError::NxDomain) => {}
                 Err(error) if failure.is_permanent() => failure = error,
                 Err(_) => {}
             }
@@ -72,8 +76,29 @@ impl Resolver for InTurn {
         Box::pin(self.ask(move |resolver| resolver.ptr(name)))
     }
 
+    /// Whoever is asked next may know nothing of DNSSEC, and then TLS would not be demanded: after a failure only who validates is
+    /// believed.
     fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
-        Box::pin(self.ask(move |resolver| resolver.tlsa(name)))
+        Box::pin(async move {
+            let mut failure = DnsError::NxDomain;
+            for resolver in &self.0 {
+                let is_open = !failure.is_permanent();
+                if is_open && !resolver.validates() {
+                    continue;
+                }
+                match resolver.tlsa(name).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) if error == DnsError::Bogus || (is_open && error.is_permanent()) => return Err(error),
+                    Err(error) if failure.is_permanent() => failure = error,
+                    Err(_) => {}
+                }
+            }
+            Err(failure)
+        })
+    }
+
+    fn validates(&self) -> bool {
+        self.0.iter().all(|resolver| resolver.validates())
     }
 }
 
@@ -101,6 +126,54 @@ mod tests {
         assert_eq!(host("b.test").await, Ok("mx.b.test.".to_owned()));
         assert_eq!(host("c.test").await, Err(DnsError::NxDomain));
         assert_eq!(host("broken.test").await, Err(DnsError::ServFail));
+    }
+
+    #[tokio::test]
+    async fn that_there_is_a_name_is_not_undone_by_who_does_not_know_it() {
+        let first = zone("a.test. 60 A 10.0.0.1\n", &["broken.test"]);
+        let last = zone("b.test. 60 MX 10 mx.b.test.\n", &[]);
+        for forms in [vec![first.clone(), last.clone()], vec![last, first]] {
+            let resolver = build(&ResolverForm::Aggregate(forms)).expect("sound");
+            assert_eq!(resolver.mx("a.test").await.map(|_| ()), Err(DnsError::NoData));
+            assert_eq!(resolver.tlsa("broken.test").await.map(|_| ()), Err(DnsError::ServFail));
+        }
+    }
+
+    /// One that fails, and one that says that there is none, proved or not.
+    struct Says(DnsError, bool);
+
+    impl Resolver for Says {
+        fn mx<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<MxAnswer, DnsError>> {
+            Box::pin(std::future::ready(Err(self.0.clone())))
+        }
+
+        fn ip<'a>(&'a self, _: &'a str, _: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
+            Box::pin(std::future::ready(Err(self.0.clone())))
+        }
+
+        fn tlsa<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
+            Box::pin(std::future::ready(Err(self.0.clone())))
+        }
+
+        fn validates(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_only_who_validates_says_that_there_are_no_tlsa_records() {
+        for (first, second, expected) in [
+            (Says(DnsError::Timeout, true), Says(DnsError::NoData, true), DnsError::NoData),
+            (Says(DnsError::Timeout, true), Says(DnsError::NoData, false), DnsError::Timeout),
+            (Says(DnsError::Timeout, true), Says(DnsError::ServFail, true), DnsError::Timeout),
+            (Says(DnsError::Bogus, true), Says(DnsError::NoData, true), DnsError::Bogus),
+            (Says(DnsError::NxDomain, false), Says(DnsError::Timeout, true), DnsError::Timeout),
+        ] {
+            let both = InTurn(vec![Arc::new(first), Arc::new(second)]);
+            assert_eq!(both.tlsa("a.test").await.map(|_| ()), Err(expected));
+        }
+        let both = InTurn(vec![Arc::new(Says(DnsError::Bogus, true)), Arc::new(Says(DnsError::NoData, true))]);
+        assert_eq!(both.mx("a.test").await.map(|_| ()), Err(DnsError::Bogus));
     }
 
     #[test]

@@ -22,10 +22,10 @@ use hickory_resolver::config::{
 };
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::net::{DnsError as LibraryDnsError, NetError};
+use hickory_resolver::net::{DnsError as LibraryDnsError, NetError, NoRecords};
 use hickory_resolver::proto::dnssec::{Proof, TrustAnchors};
 use hickory_resolver::proto::op::ResponseCode;
-use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::proto::serialize::txt::ParseError;
 use hickory_resolver::system_conf::parse_resolv_conf;
 use route::{
@@ -33,10 +33,11 @@ use route::{
     TxtAnswer,
 };
 
+use super::families::{in_turn, together};
 use super::setup_error::DnsSetupError;
 
 /// TXT records looked at of one name.
-const TXT_RECORDS_MAX: usize = 64;
+const TXT_RECORDS_MAX: usize = 1024;
 /// PTR records looked at of one name.
 const PTR_RECORDS_MAX: usize = 64;
 /// TLSA records looked at of one name.
@@ -106,19 +107,19 @@ impl HickoryResolver {
 
     async fn look_up_mx(&self, name: &str) -> Result<MxAnswer, DnsError> {
         let name = full_name(name)?;
-        let lookup = self.client.mx_lookup(name.clone()).await.map_err(classify)?;
+        let lookup = self.client.mx_lookup(name.clone()).await.map_err(|error| self.failure(error))?;
         let record = |data: &RData| match data {
             RData::MX(mx) => Some(MxRecord { preference: mx.preference, host: mx.exchange.to_lowercase().to_ascii() }),
             _ => None,
         };
         let (records, ttl_secs) = pick(&name, &lookup, record, usize::MAX);
-        let is_secure = self.is_secure(&lookup);
+        let is_secure = self.is_secure(&name, &lookup);
         if records.is_empty() { Err(DnsError::NoData) } else { Ok(MxAnswer { records, ttl_secs, is_secure }) }
     }
 
     async fn look_up_txt(&self, name: &str) -> Result<TxtAnswer, DnsError> {
         let name = full_name(name)?;
-        let lookup = self.client.txt_lookup(name.clone()).await.map_err(classify)?;
+        let lookup = self.client.txt_lookup(name.clone()).await.map_err(|error| self.failure(error))?;
         let text = |data: &RData| match data {
             RData::TXT(txt) => Some(txt.txt_data.concat()),
             _ => None,
@@ -129,16 +130,16 @@ impl HickoryResolver {
 
     async fn look_up_ptr(&self, name: &str) -> Result<Vec<String>, DnsError> {
         let name = full_name(name)?;
-        let lookup = self.client.lookup(name.clone(), RecordType::PTR).await.map_err(classify)?;
+        let lookup = self.client.lookup(name.clone(), RecordType::PTR).await.map_err(|error| self.failure(error))?;
         let (hosts, _) = pick(&name, &lookup, host_of_ptr, PTR_RECORDS_MAX);
         if hosts.is_empty() { Err(DnsError::NoData) } else { Ok(hosts) }
     }
 
     async fn look_up_tlsa(&self, name: &str) -> Result<TlsaAnswer, DnsError> {
         let name = full_name(name)?;
-        let lookup = self.client.tlsa_lookup(name.clone()).await.map_err(classify)?;
+        let lookup = self.client.tlsa_lookup(name.clone()).await.map_err(|error| self.failure(error))?;
         let (records, _) = pick(&name, &lookup, tlsa_record, TLSA_RECORDS_MAX);
-        let is_secure = self.is_secure(&lookup);
+        let is_secure = self.is_secure(&name, &lookup);
         if records.is_empty() { Err(DnsError::NoData) } else { Ok(TlsaAnswer { records, is_secure }) }
     }
 
@@ -147,27 +148,18 @@ impl HickoryResolver {
         match strategy {
             IpStrategy::Ipv4Only => self.v4(name).await,
             IpStrategy::Ipv6Only => self.v6(name).await,
-            IpStrategy::Ipv4AndIpv6 => {
-                let (v4, v6) = tokio::join!(self.v4(name.clone()), self.v6(name));
-                both(v4, v6)
-            }
-            IpStrategy::Ipv4ThenIpv6 => match self.v4(name.clone()).await {
-                Ok(answer) => Ok(answer),
-                v4 => both(v4, self.v6(name).await),
-            },
-            IpStrategy::Ipv6ThenIpv4 => match self.v6(name.clone()).await {
-                Ok(answer) => Ok(answer),
-                v6 => both(v6, self.v4(name).await),
-            },
+            IpStrategy::Ipv4AndIpv6 => together(self.v4(name.clone()), self.v6(name)).await,
+            IpStrategy::Ipv4ThenIpv6 => in_turn(self.v4(name.clone()), self.v6(name)).await,
+            IpStrategy::Ipv6ThenIpv4 => in_turn(self.v6(name.clone()), self.v4(name)).await,
         }
     }
 
     async fn v4(&self, name: Name) -> Result<IpAnswer, DnsError> {
-        self.addresses(&name, &self.client.ipv4_lookup(name.clone()).await.map_err(classify)?)
+        self.addresses(&name, &self.client.ipv4_lookup(name.clone()).await.map_err(|error| self.failure(error))?)
     }
 
     async fn v6(&self, name: Name) -> Result<IpAnswer, DnsError> {
-        self.addresses(&name, &self.client.ipv6_lookup(name.clone()).await.map_err(classify)?)
+        self.addresses(&name, &self.client.ipv6_lookup(name.clone()).await.map_err(|error| self.failure(error))?)
     }
 
     fn addresses(&self, name: &Name, lookup: &Lookup) -> Result<IpAnswer, DnsError> {
@@ -189,16 +181,29 @@ impl HickoryResolver {
         let canonical = (end != name).then(|| end.to_lowercase().to_ascii());
         let mut aliases = lookup.answers().iter().filter(|r| r.name == *name && matches!(r.data, RData::CNAME(_)));
         HostTrust {
-            is_secure: self.is_secure(lookup),
+            is_secure: self.is_secure(name, lookup),
             canonical,
             is_alias_secure: self.validates && aliases.next().is_some_and(|alias| alias.proof.is_secure()),
         }
     }
 
-    /// Every record was validated, those of aliases too.
-    fn is_secure(&self, lookup: &Lookup) -> bool {
-        let mut records = lookup.answers().iter().filter(|record| record.record_type() != RecordType::RRSIG).peekable();
+    /// Every record that says something was validated, those of aliases too. What else stands in the answer, which anybody on the
+    /// way can put there, says nothing.
+    fn is_secure(&self, name: &Name, lookup: &Lookup) -> bool {
+        let names = aliases(name, lookup);
+        let is_about = |record: &&Record| record.record_type() != RecordType::RRSIG && names.contains(&&record.name);
+        let mut records = lookup.answers().iter().filter(is_about).peekable();
         self.validates && records.peek().is_some() && records.all(|record| record.proof.is_secure())
+    }
+
+    /// Why there is no answer.
+    fn failure(&self, error: NetError) -> DnsError {
+        match &error {
+            NetError::Dns(LibraryDnsError::NoRecordsFound(none)) if self.validates && !is_of_its_zone(none) => {
+                DnsError::Bogus
+            }
+            _ => classify(error),
+        }
     }
 }
 
@@ -221,6 +226,10 @@ impl Resolver for HickoryResolver {
 
     fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
         Box::pin(self.look_up_tlsa(name))
+    }
+
+    fn validates(&self) -> bool {
+        self.validates
     }
 }
 
@@ -366,19 +375,33 @@ fn pick<T>(name: &Name, lookup: &Lookup, choose: impl Fn(&RData) -> Option<T>, m
 
 /// The name that `name` leads to by the CNAMEs of the answer.
 fn end_of_aliases<'a>(name: &'a Name, lookup: &'a Lookup) -> &'a Name {
+    aliases(name, lookup).last().copied().unwrap_or(name)
+}
+
+/// All names on that way, both ends too.
+fn aliases<'a>(name: &'a Name, lookup: &'a Lookup) -> Vec<&'a Name> {
     let next = |at: &Name| {
         lookup.answers().iter().find_map(|record| match &record.data {
             RData::CNAME(target) if record.name == *at => Some(&target.0),
             _ => None,
         })
     };
-    let mut end = name;
+    let mut names = vec![name];
     // A loop has no end; the library refuses it, and this bound holds anyway.
     for _ in 0..lookup.answers().len() {
-        let Some(target) = next(end) else { break };
-        end = target;
+        let Some(target) = names.last().and_then(|end| next(end)) else { break };
+        names.push(target);
     }
-    end
+    names
+}
+
+/// False for an answer without records that the zone of the name has not given. The library takes one for proved whose authority
+/// section is of unsigned zones, whichever these are. The zone is asked for where an answer would change what is demanded of
+/// a host: its TLSA records are only looked for in signed zones, which say whose the answer is.
+fn is_of_its_zone(none: &NoRecords) -> bool {
+    let zone = none.soa.as_ref().map(|soa| &soa.name);
+    let must_say = none.query.query_type() == RecordType::TLSA;
+    zone.map_or(!must_say, |zone| zone.zone_of(none.query.name()))
 }
 
 /// What two families say together. One that has addresses wins; else a failure that may pass is the truer answer,

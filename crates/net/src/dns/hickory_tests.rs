@@ -1,6 +1,8 @@
 //! Tests of `hickory` that need no server: configuration errors, classification, the union of two families.
 
 use config::TrustAnchorFile;
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::rdata::SOA;
 
 use super::*;
 
@@ -51,6 +53,26 @@ fn two_families_together() {
     };
     assert_eq!(both(many(HOST_ADDRESSES_MAX - 1), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
     assert_eq!(both(many(HOST_ADDRESSES_MAX), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
+}
+
+#[test]
+fn an_answer_without_records_is_of_the_zone_of_its_name() {
+    let none = |name: &str, kind, zone: Option<&str>| {
+        let mut none = NoRecords::new(Query::query(full_name(name).expect("a name"), kind), ResponseCode::NoError);
+        let root = || full_name("x.").expect("a name");
+        let soa = |zone: &str| {
+            Record::from_rdata(full_name(zone).expect("a name"), 60, SOA::new(root(), root(), 1, 60, 60, 60, 60))
+        };
+        none.soa = zone.map(|zone| Box::new(soa(zone)));
+        is_of_its_zone(&none)
+    };
+    for kind in [RecordType::MX, RecordType::TLSA] {
+        for (zone, expected) in [("a.test.", true), ("test.", true), ("b.test.", false), ("c.a.test.", false)] {
+            assert_eq!(none("a.test.", kind, Some(zone)), expected, "{kind} {zone}");
+        }
+    }
+    assert!(none("a.test.", RecordType::MX, None), "some servers say no more");
+    assert!(!none("_25._tcp.a.test.", RecordType::TLSA, None));
 }
 
 #[test]

@@ -1,29 +1,32 @@
 //! A resolver for who asks many questions and has so much time for all of them.
 //!
-//! In: a resolver and a moment. Out: its answers; from that moment on every question ends as one that nobody answered.
+//! In: a resolver, a moment, and how long one question may take. Out: its answers; from that moment on every question ends as one that
+//! nobody answered. One that strangers choose the name of must not use up the time of all that come behind it.
 
 use route::{BoxFuture, DnsError, IpAnswer, IpStrategy, MxAnswer, Resolver, TlsaAnswer, TxtAnswer};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// The resolver.
 pub struct Hurried {
     resolver: Arc<dyn Resolver>,
     until: Instant,
+    each_max: Duration,
 }
 
 impl Hurried {
-    /// Asks `resolver`, until then.
-    pub fn new(resolver: Arc<dyn Resolver>, until: Instant) -> Hurried {
-        Hurried { resolver, until }
+    /// Asks `resolver`, until then, and each question no longer than so.
+    pub fn new(resolver: Arc<dyn Resolver>, until: Instant, each_max: Duration) -> Hurried {
+        Hurried { resolver, until, each_max }
     }
 
     fn within<'a, T: 'a>(
         &self,
         question: impl Future<Output = Result<T, DnsError>> + Send + 'a,
     ) -> BoxFuture<'a, Result<T, DnsError>> {
-        let until = self.until;
+        let until = self.until.min(Instant::now() + self.each_max);
         Box::pin(async move { timeout_at(until, question).await.unwrap_or(Err(DnsError::Timeout)) })
     }
 }
@@ -53,7 +56,6 @@ impl Resolver for Hurried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// Answers questions about one name, and no others ever.
     struct Mute;
@@ -78,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn all_questions_together_have_so_much_time() {
         let began = Instant::now();
-        let hurried = Hurried::new(Arc::new(Mute), began + Duration::from_millis(50));
+        let hurried = Hurried::new(Arc::new(Mute), began + Duration::from_millis(50), Duration::from_secs(60));
         assert!(hurried.txt("known.test").await.is_ok());
         for _ in 0..3 {
             assert!(matches!(hurried.txt("a.test").await, Err(DnsError::Timeout)));
@@ -86,5 +88,16 @@ mod tests {
         }
         assert!(matches!(hurried.ip("a.test", IpStrategy::default()).await, Err(DnsError::Timeout)));
         assert!((Duration::from_millis(50)..Duration::from_secs(5)).contains(&began.elapsed()), "once, not each time");
+    }
+
+    #[tokio::test]
+    async fn one_question_takes_none_of_the_time_of_all() {
+        let began = Instant::now();
+        let hurried = Hurried::new(Arc::new(Mute), began + Duration::from_secs(60), Duration::from_millis(20));
+        for _ in 0..3 {
+            assert!(matches!(hurried.txt("a.test").await, Err(DnsError::Timeout)));
+        }
+        assert!(hurried.txt("known.test").await.is_ok(), "the next has its turn");
+        assert!((Duration::from_millis(60)..Duration::from_secs(5)).contains(&began.elapsed()));
     }
 }

@@ -13,6 +13,7 @@
 
 mod build;
 mod chosen;
+mod families;
 mod hickory;
 mod hurried;
 mod join;

@@ -58,7 +58,7 @@ pub struct StsAnswer {
     pub policy: Option<Arc<StsPolicy>>,
     /// When to ask again.
     pub good_for: Duration,
-    /// Why there is none although one is announced.
+    /// Why there is none although one is, or may be, announced.
     pub fault: Option<StsFault>,
 }
 
@@ -86,7 +86,15 @@ impl StsPolicies {
         let live = known.as_ref().and_then(|known| known.live(now));
         let ttl_secs = records.as_ref().map_or(0, |answer| answer.ttl_secs);
         let record_ttl = Duration::from_secs(ttl_secs.into()).clamp(RECORD_TTL_MIN, RECORD_TTL_MAX);
-        let announced = records.ok().and_then(|answer| StsRecord::find(&answer.texts));
+        let announced = match records {
+            Ok(answer) => StsRecord::find(&answer.texts),
+            Err(error) if error.is_permanent() => None,
+            // Asked again before long: to drop one answer is not to be enough to switch a policy off.
+            Err(_) => {
+                let live = live.map(|live| (live.policy, live.left));
+                return answer(live, REST).without(Some(StsFault::Unknown));
+            }
+        };
         match (announced, live) {
             (None, live) => answer(live.map(|live| (live.policy, live.left)), RECORD_TTL_MAX),
             (Some(record), Some(live)) if live.id == record.id => {

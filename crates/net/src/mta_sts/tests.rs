@@ -94,6 +94,24 @@ async fn without_anything_known_a_failure_means_no_policy_for_a_while() {
 }
 
 #[tokio::test]
+async fn where_dns_fails_it_is_not_known_whether_there_is_one_and_asked_again_soon() {
+    let (server, policies) = stage(Some(policy("one", 1000)));
+    for failure in [DnsError::Timeout, DnsError::ServFail, DnsError::Bogus] {
+        let answer = policies.of("a.test", Err(failure)).await;
+        assert_eq!((answer.policy, answer.fault, answer.good_for), (None, Some(StsFault::Unknown), REST));
+    }
+    for none in [DnsError::NxDomain, DnsError::NoData] {
+        let answer = policies.of("a.test", Err(none)).await;
+        assert_eq!((answer.policy, answer.fault, answer.good_for), (None, None, RECORD_TTL_MAX));
+    }
+    assert_eq!(server.fetches(), 0);
+    assert!(host(&policies, announced("1")).await.is_some());
+    let answer = policies.of("a.test", Err(DnsError::Timeout)).await;
+    assert!(answer.policy.is_some() && answer.fault.is_none(), "what is known is used");
+    assert_eq!(answer.good_for, REST);
+}
+
+#[tokio::test]
 async fn a_policy_ends_with_its_max_age() {
     let (server, policies) = stage(Some(policy("one", 0)));
     assert_eq!(host(&policies, announced("1")).await.as_deref(), Some("one"), "used when it was fetched for");

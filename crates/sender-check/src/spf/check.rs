@@ -195,11 +195,16 @@ impl<'a> Check<'a> {
     async fn validated_names(&mut self) -> &[String] {
         if self.validated.is_none() {
             let names = names_of(self.resolver, self.ip).await.unwrap_or_default();
-            let mut validated = Vec::new();
+            let (mut validated, mut unanswered) = (Vec::new(), 0);
             for name in names.iter().take(PTR_NAMES_MAX).filter(|name| has_name_shape(name)) {
-                let found = addresses_like(self.resolver, name, self.ip).await.unwrap_or_default();
-                if found.contains(&self.ip) {
-                    validated.push(name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
+                match addresses_like(self.resolver, name, self.ip).await {
+                    Ok(found) if found.contains(&self.ip) => {
+                        validated.push(name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
+                    }
+                    Ok(_) => {}
+                    // Whoever connects chooses these names: they must not use up the time for what his domain says.
+                    Err(_) if unanswered >= PTR_UNANSWERED_MAX => break,
+                    Err(_) => unanswered += 1,
                 }
             }
             self.validated = Some(validated);
@@ -289,5 +294,7 @@ pub const VOID_LOOKUPS_MAX: usize = 2;
 /// Most MX records of an `mx` mechanism; more are an error.
 pub const MX_NAMES_MAX: usize = 10;
 
+/// Names of the client whose addresses may remain unknown before no more are asked for.
+const PTR_UNANSWERED_MAX: usize = 1;
 /// Most names of the client looked at for `ptr` and `%{p}`.
 pub const PTR_NAMES_MAX: usize = 10;

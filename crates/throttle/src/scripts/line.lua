@@ -7,8 +7,8 @@ local GRACE = 1500
 -- Microseconds between two admissions from which on there is a line: of a faster rate many could have gone before the first came.
 local LINES_FROM = 10000
 
--- One rate: its count, by when its next event is expected, and when it may come. No event puts that further ahead than so: one that is
--- was counted before the clock was set back.
+-- One rate: its count, by when its next event is expected, and when it may come. No event of this rate puts that further ahead than
+-- so: one that is was counted before the clock was set back, or at another rate.
 local function rate_of(key, interval, tolerance, now_us)
   local arrival = math.max(tonumber(redis.call('GET', key) or '0'), now_us)
   arrival = math.min(arrival, now_us + tolerance + interval)

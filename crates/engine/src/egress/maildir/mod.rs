@@ -20,7 +20,7 @@ use smtp_wire::Reply;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 /// What all Maildirs of a process share.
@@ -35,6 +35,7 @@ pub(crate) struct Maildirs {
 pub(crate) struct MaildirCarrier {
     engine: Engine,
     template: Arc<Template>,
+    call_max: Duration,
 }
 
 impl Default for Maildirs {
@@ -51,12 +52,15 @@ impl MaildirCarrier {
     /// Time between attempts (KumoMTA: about a minute).
     pub const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
-    pub fn new(engine: &Engine, template: Arc<Template>) -> MaildirCarrier {
-        MaildirCarrier { engine: engine.clone(), template }
+    /// `call_max`: how long [`MaildirCarrier::carry`] is waited for.
+    pub fn new(engine: &Engine, template: Arc<Template>, call_max: Duration) -> MaildirCarrier {
+        MaildirCarrier { engine: engine.clone(), template, call_max }
     }
 
-    /// Puts down each message for each of its recipients.
+    /// Puts down each message for each of its recipients. What is not begun in good time is for the next attempt: were the call cut,
+    /// those who have their copy would get another.
     pub async fn carry(&mut self, messages: Vec<Lent>) -> Carried {
+        let until = Instant::now() + self.call_max / 4 * 3;
         let mut answers = Vec::with_capacity(messages.len());
         for message in messages {
             let Ok(permit) = self.engine.maildirs.writers.clone().acquire_owned().await else {
@@ -66,7 +70,7 @@ impl MaildirCarrier {
             let written = tokio::task::spawn_blocking(move || {
                 // Given back when the disk has answered, not when nobody waits for it any more.
                 let _permit = permit;
-                put_down(&engine, &template, message)
+                put_down(&engine, &template, message, until)
             });
             match written.await {
                 Ok(of_message) => answers.push(of_message),
@@ -77,10 +81,13 @@ impl MaildirCarrier {
     }
 }
 
-fn put_down(engine: &Engine, template: &Template, mut message: Lent) -> Vec<(Verdict, Reply)> {
+fn put_down(engine: &Engine, template: &Template, mut message: Lent, until: Instant) -> Vec<(Verdict, Reply)> {
     let content = with_lf(&message.draft.data());
     let recipients = message.draft.envelope.recipients.clone();
     let put = |recipient| {
+        if Instant::now() >= until {
+            return (Verdict::Transient, failure("there was no time left for this recipient"));
+        }
         let folder = match template.place(&message, recipient) {
             Ok(folder) => folder,
             Err(error) => return refusal(&error),

@@ -70,7 +70,8 @@ impl Template {
         };
         let template = self.environment.get_template(NAME).map_err(|e| explain(&e))?;
         let path = template.render(values).map_err(|e| explain(&e))?;
-        match is_sound(&path) {
+        let (is_sound, path) = (is_sound(&path), path.replace(NOTHING, ""));
+        match is_sound {
             true => Ok(path.into()),
             false => Err(PlaceError::Shape(path)),
         }
@@ -86,11 +87,13 @@ impl fmt::Debug for Template {
 /// Writes a value into the path, or refuses it.
 fn write_value(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
     let text = if value.is_undefined() { String::new() } else { value.to_string() };
-    if !value.is_safe() && !stays_in_place(&text) {
+    if text.contains(NOTHING) || (!value.is_safe() && !stays_in_place(&text)) {
         let refused = minijinja::Error::new(ErrorKind::InvalidOperation, "a value was refused");
         return Err(refused.with_source(Refused(text)));
     }
-    out.write_str(&text).map_err(minijinja::Error::from)
+    // So that a last component which is nothing is not taken for a slash at the end.
+    let text = if text.is_empty() { NOTHING } else { &*text };
+    out.write_str(text).map_err(minijinja::Error::from)
 }
 
 fn stays_in_place(value: &str) -> bool {
@@ -98,11 +101,11 @@ fn stays_in_place(value: &str) -> bool {
     value.len() <= NAME_OCTETS_MAX && value != "." && value != ".." && !value.contains(leaves)
 }
 
-/// True when no component does anything but name one thing in the one before.
+/// True when no component does anything but name one thing in the one before; there may be a slash behind the last.
 fn is_sound(path: &str) -> bool {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
-    !inner.contains('\0') && inner.split('/').all(|part| !matches!(part, "" | "." | ".."))
+    inner.split('/').all(|part| !matches!(&*part.replace(NOTHING, ""), "" | "." | ".."))
 }
 
 fn explain(error: &minijinja::Error) -> PlaceError {
@@ -124,6 +127,8 @@ fn shorten(value: &str) -> String {
     value.chars().take(SHOWN_MAX).collect()
 }
 
+/// What an empty value is written as, for the time being; no path has it.
+const NOTHING: &str = "\0";
 /// The one template of an environment.
 const NAME: &str = "maildir_path";
 /// Longest name in a directory, in octets (NAME_MAX of Linux).

@@ -42,6 +42,8 @@ fn every_variable_has_its_value() {
         ("/m/{{ meta.folder | safe }}", "/m/in/box"),
         ("/m/{{ meta.absent or 'nobody' }}", "/m/nobody"),
         ("/m/{{ local_part | lower }}", "/m/jo"),
+        ("/m/{% if meta.user %}{{ meta.user }}/{% endif %}", "/m/jo/"),
+        ("/m/x{{ meta.absent }}", "/m/x"),
         ("m", "m"),
     ] {
         assert_eq!(place(path, "c:t@example.test!route.test", "Jo@Example.test").as_deref(), Ok(expected), "{path}");
@@ -83,6 +85,8 @@ fn a_path_that_is_none_is_the_operators_affair() {
         "",
         "/",
         "/m/{{ meta.absent }}/x",
+        "/m/{{ meta.absent }}",
+        "/m/{{ meta.absent }}/",
         "/m/.{{ meta.absent }}",
         "/m/.{{ meta.absent }}./x",
         "/m/{{ local_part | e }}/..",
