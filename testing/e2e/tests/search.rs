@@ -2,7 +2,7 @@
 //! also after a kill; without a log, what waits is found all the same.
 
 use e2e::http;
-use e2e::kumod::{Kumod, Launch};
+use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::process::Finished;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
@@ -154,12 +154,13 @@ fn mail_is_found_while_it_waits_and_after_it_has_ended_and_after_a_kill() {
 fn what_is_in_delivery_is_on_one_of_the_pages() {
     let scratch = Scratch::new();
     let slow = Sink::start(&scratch, "slow", &["--delay-ms", "60000"]);
-    let mut relay = Launch::relay(&scratch, slow.address).start();
+    // Each domain has connections of its own.
+    let launch = Launch::policy(policy_file("ready.lua")).env("READY_DIR", scratch.folder("ready"));
+    let mut relay = launch.env("READY_TO", slow.address.to_string()).start();
     let order = json!({"domain": "held.test", "reason": "maintenance", "duration": "1 hour"});
     http::json(relay.http(), "POST", "/api/admin/suspend/v1", &order);
-    let of =
-        |domain: &str| (0..5).map(|n| submit(&relay, "a@source.test", &format!("r{n}@{domain}"))).collect::<Vec<_>>();
-    let mut all = [of("ok.test"), of("held.test")].concat();
+    let to = |n: usize| [format!("one@d{n}.test"), format!("r{n}@held.test")];
+    let mut all: Vec<String> = (0..5).flat_map(to).map(|to| submit(&relay, "a@source.test", &to)).collect();
     until(SOON, "five in delivery", || (ids(&relay, "state=in_delivery").len() == 5).then_some(()));
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {

