@@ -29,16 +29,20 @@ impl Engine {
                         if !std::mem::replace(&mut refused, true) {
                             tracing::error!("messages of deferred_spool listeners stay in memory only: {error}");
                         }
-                        let pause = match error {
-                            _ if engine.stop.is_draining() => DRAIN_PAUSE,
-                            SpoolError::TooBig { .. } => LONG_PAUSE,
-                            _ => PAUSE,
-                        };
-                        tokio::time::sleep(pause).await;
+                        engine.rest_behind(&error).await;
                     }
                 }
             }
         });
+    }
+
+    /// Waits until it is worth another try; the end of the program cuts that short.
+    async fn rest_behind(&self, error: &SpoolError) {
+        if self.stop.is_draining() {
+            return tokio::time::sleep(DRAIN_PAUSE).await;
+        }
+        let pause = if matches!(error, SpoolError::TooBig { .. }) { LONG_PAUSE } else { PAUSE };
+        self.stop.unless_requested(tokio::time::sleep(pause)).await;
     }
 
     /// Appends some messages together, all or none; where one is larger than the spool takes, each by itself.

@@ -45,6 +45,9 @@ struct Refused(String);
 impl Template {
     /// Compiles the template.
     pub fn new(protocol: &MaildirProtocol) -> Result<Template, PlaceError> {
+        if protocol.maildir_path.contains(NOTHING) {
+            return Err(PlaceError::Shape(protocol.maildir_path.clone()));
+        }
         let mut environment = Environment::new();
         minijinja_contrib::add_to_environment(&mut environment);
         environment.set_fuel(Some(FUEL));

@@ -87,6 +87,7 @@ fn a_path_that_is_none_is_the_operators_affair() {
         "/m/{{ meta.absent }}/x",
         "/m/{{ meta.absent }}",
         "/m/{{ meta.absent }}/",
+        "/m/a\0b",
         "/m/.{{ meta.absent }}",
         "/m/.{{ meta.absent }}./x",
         "/m/{{ local_part | e }}/..",
