@@ -13,8 +13,6 @@ local CHECKS = { 'dkim', 'spf', 'iprev', 'smtp_auth', 'dmarc', 'arc', 'add_auth_
 local NAMED = { 'server_id', 'resolver' }
 -- What is off unless it is asked for.
 local CHOICES = { 'dmarc_tree_walk' }
--- As many names of an address as SPF looks at.
-local NAMES_MAX = 10
 
 -- The options with their defaults: everything is checked.
 local function options_of(given)
@@ -39,48 +37,9 @@ local function options_of(given)
   return options
 end
 
-local function iprev_result(ip, result, reason)
-  return { method = 'iprev', result = result, reason = reason, props = { ['smtp.remote-ip'] = ip } }
-end
-
--- Addresses of a host; nil and an error when DNS did not answer. That there are none is an answer.
-local function addresses_of(host, resolver)
-  local ok, found = pcall(kumo.dns.lookup_addr, host, resolver)
-  if ok then
-    return found
-  end
-  local why = tostring(found):match '^[^\n]*'
-  if why:find('NXDOMAIN', 1, true) or why:find('NODATA', 1, true) then
-    return {}
-  end
-  return nil, why
-end
-
 -- Whether the address has a name that leads back to it (RFC 8601 section 3).
 function mod.iprev(ip, resolver)
-  local ok, names = pcall(kumo.dns.lookup_ptr, ip, resolver)
-  if not ok then
-    return iprev_result(ip, 'temperror', tostring(names):match '^[^\n]*')
-  end
-  if #names == 0 then
-    return iprev_result(ip, 'permerror', ip .. ' has no name in DNS')
-  end
-  -- Two ways to write one address are reversed alike.
-  local wanted = kumo.dns.reverse_ip(ip)
-  local trouble
-  for place = 1, math.min(#names, NAMES_MAX) do
-    local found, why = addresses_of(names[place], resolver)
-    trouble = trouble or why
-    for _, addr in ipairs(found or {}) do
-      if kumo.dns.reverse_ip(addr) == wanted then
-        return iprev_result(ip, 'pass', names[place] .. ' leads back')
-      end
-    end
-  end
-  if trouble then
-    return iprev_result(ip, 'temperror', trouble)
-  end
-  return iprev_result(ip, 'fail', 'no name of ' .. ip .. ' leads back to it')
+  return kumo.dns.iprev(ip, resolver)
 end
 
 -- The same for the client a message came from.

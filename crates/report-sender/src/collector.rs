@@ -10,6 +10,7 @@ use reports::{Added, Bounds, Period, Tally};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -47,6 +48,8 @@ struct Counting<K: Kind> {
     length_secs: u32,
     period: Period,
     tally: Tally<K::Policy, K::Row>,
+    /// How many rows of this period say what each stranger chose. What was counted before the start is not in it.
+    details: HashMap<IpAddr, usize>,
     journal: Option<Journal<K>>,
     /// Counted, and not in the journal yet.
     unwritten: HashMap<(String, Option<K::Row>), u64>,
@@ -84,6 +87,7 @@ impl<K: Kind> Collector<K> {
             length_secs,
             period,
             tally,
+            details: HashMap::new(),
             journal,
             unwritten: HashMap::new(),
             outcomes,
@@ -154,6 +158,7 @@ impl<K: Kind> Counting<K> {
             self.flush();
             self.turn();
         }
+        let row = self.within_details(&domain, row);
         let added = self.tally.add(&domain, &policy, Some(row.clone()), 1);
         self.outcomes.iter().filter(|(outcome, _)| *outcome == added).for_each(|(_, counter)| counter.inc());
         let row = match added {
@@ -162,6 +167,25 @@ impl<K: Kind> Counting<K> {
             Added::Lost => return self.leave_out(&domain),
         };
         *self.unwritten.entry((domain, row)).or_default() += 1;
+    }
+
+    /// Names cost whoever sends nothing: one client could take everybody else's room with those he invents. Once he has his share of
+    /// all rows, what comes is counted without them.
+    fn within_details(&mut self, domain: &str, row: K::Row) -> K::Row {
+        let Some(stranger) = K::stranger(&row) else { return row };
+        let account = self.tally.accounts().get(domain);
+        if account.is_some_and(|account| account.rows.contains_key(&row)) {
+            return row;
+        }
+        let share = (self.bounds.rows_max / STRANGERS).max(1);
+        let has_room = self.details.len() < self.bounds.rows_max;
+        match self.details.get_mut(&stranger) {
+            Some(rows) if *rows >= share => return K::plain(row, domain),
+            Some(rows) => *rows += 1,
+            None if has_room => _ = self.details.insert(stranger, 1),
+            None => {}
+        }
+        row
     }
 
     /// The first is said at once, while somebody can still look at who sends; the others when the period is over.
@@ -244,6 +268,7 @@ impl<K: Kind> Counting<K> {
             Ok(journal) => {
                 self.say_what_is_missing();
                 (self.period, self.tally, self.journal) = (period, tally, Some(journal));
+                self.details.clear();
                 self.began_secs.store(period.begin_secs(), Ordering::Release);
             }
             Err(error) if !std::mem::replace(&mut self.has_failed, true) => {
@@ -264,13 +289,15 @@ pub(crate) fn now_secs() -> i64 {
 pub const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// Observations on their way to the thread.
 pub const WAITING_MAX: usize = 16_384;
+/// Of all rows, this part may say what one stranger chose.
+const STRANGERS: usize = 100;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::tests::{room, row};
+    use crate::kind::tests::{dmarc_row, policy, room, row};
     use crate::kind::{Dmarc, Tls};
-    use reports::TlsRow;
+    use reports::{DmarcRow, TlsRow};
 
     fn start(dir: &std::path::Path, metrics: &Metrics) -> Collector<Tls> {
         let bounds = Bounds { domains_max: 2, rows_per_domain_max: 1, ..room(100) };
@@ -300,6 +327,42 @@ mod tests {
                 [3 * times, times, times, times]
             );
         }
+    }
+
+    /// One client invents names; another has room for his, and each domain hears of both.
+    #[test]
+    fn what_one_client_invents_takes_nobody_elses_room() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let metrics = Metrics::new().expect("metrics");
+        let collector = Collector::<Dmarc>::start(dir.path().to_owned(), 86_400, room(200), &metrics).expect("started");
+        let period = Period::at(collector.began_secs(), 86_400);
+        for n in 0..5 {
+            for (ip, times) in [("2001:db8::1", 1), ("2001:db8::2", 1), ("192.0.2.1", 2)] {
+                let name = format!("n{}.a.test", n / times);
+                let row = DmarcRow { source_ip: ip.parse().expect("an address"), header_from: name, ..dmarc_row() };
+                collector.saw("a.test".to_owned(), policy(""), row);
+            }
+        }
+        collector.close();
+        let mut rows: Vec<(String, String, u64)> = journal::load::<Dmarc>(dir.path(), period).expect("read")["a.test"]
+            .rows
+            .iter()
+            .map(|(row, count)| (row.source_ip.to_string(), row.header_from.clone(), *count))
+            .collect();
+        rows.sort();
+        let shown: Vec<_> = rows.iter().map(|(ip, name, count)| (ip.as_str(), name.as_str(), *count)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("192.0.2.1", "a.test", 1),
+                ("192.0.2.1", "n0.a.test", 2),
+                ("192.0.2.1", "n1.a.test", 2),
+                ("2001:db8::1", "a.test", 4),
+                ("2001:db8::1", "n0.a.test", 1),
+                ("2001:db8::2", "a.test", 4),
+                ("2001:db8::2", "n0.a.test", 1),
+            ]
+        );
     }
 
     #[test]

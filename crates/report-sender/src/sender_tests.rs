@@ -3,8 +3,8 @@
 use super::*;
 use crate::courier::tests::{World, courier};
 use crate::journal::Journal;
-use crate::kind::tests::{room, row};
-use reports::{Alignment, Disposition, DmarcRow, PublishedPolicy, SpfSeen, Tally};
+use crate::kind::tests::{dmarc_row, policy, room, row};
+use reports::Tally;
 use std::sync::atomic::Ordering;
 
 struct Setup {
@@ -47,32 +47,6 @@ impl Setup {
         let current = Period::at(now_secs(), 60).begin_secs().to_string();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|name| name.starts_with(&format!("{kind}-")) && !name.contains(&current)).count()
-    }
-}
-
-fn policy(rua: &str) -> PublishedPolicy {
-    PublishedPolicy {
-        is_dkim_strict: false,
-        is_spf_strict: false,
-        policy: Disposition::None,
-        subdomain_policy: Disposition::None,
-        percent: 100,
-        failure_options: "0".to_owned(),
-        reports_to: rua.to_owned(),
-    }
-}
-
-fn dmarc_row() -> DmarcRow {
-    DmarcRow {
-        source_ip: [192, 0, 2, 1].into(),
-        disposition: Disposition::None,
-        dkim: Alignment::Pass,
-        spf: Alignment::Fail,
-        overrides: Vec::new(),
-        header_from: "a.test".to_owned(),
-        envelope_from: String::new(),
-        dkim_results: Vec::new(),
-        spf_result: SpfSeen { domain: "a.test".to_owned(), is_helo: false, result: "none".to_owned() },
     }
 }
 

@@ -8,8 +8,8 @@ use crate::api::Proof::{Example, Test};
 use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
-use crate::modules::dns_lookup;
 use crate::modules::tuning::count;
+use crate::modules::{dns_lookup, sender_checks};
 use config::{DnsSettings, ResolverForm, Zones};
 use mlua::{IntoLua, Lua, Value};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::path::Path;
 pub(crate) const DNS: Module = Module {
     name: "kumo.dns",
     doc: "Who is asked for names, and asking. Settings hold from the start on; the top level and `init` ask as the script has chosen so far.",
-    functions: &[FUNCTIONS, dns_lookup::FUNCTIONS],
+    functions: &[FUNCTIONS, dns_lookup::FUNCTIONS, sender_checks::OF_CLIENTS],
     types: &[],
 };
 

@@ -1,10 +1,11 @@
-//! `kumo.spf` and `kumo.dmarc`: what the domain of a sender, and that of an author, say of a message.
+//! `kumo.spf`, `kumo.dmarc` and `kumo.dns.iprev`: what the domain of a sender, that of an author, and the names of a client, say of a
+//! message.
 //!
 //! DNS is asked through policy's resolvers, while the program serves. What strangers sent, and what DNS says, is a result; errors
 //! are of calls that cannot be answered.
 
 use crate::api::Proof::Test;
-use crate::api::{Module, function};
+use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
 use crate::dmarc_seen::{self, ReportingInfo};
@@ -16,9 +17,9 @@ use crate::types::mime_part::seed;
 use crate::waiting::wait;
 use message::Draft;
 use mlua::{Lua, UserDataRef, UserDataRefMut, Value};
-use sender_check::AuthenticationResult;
 use sender_check::dmarc::{self, DmarcCheck, DmarcInput, Organisations};
 use sender_check::spf::{self, SpfQuery};
+use sender_check::{AuthenticationResult, iprev};
 use std::net::{IpAddr, SocketAddr};
 
 /// `kumo.spf`.
@@ -66,6 +67,26 @@ pub(crate) const DMARC: Module = Module {
     )]],
     types: &[],
 };
+
+/// What `kumo.dns` has of them.
+pub(super) const OF_CLIENTS: &[Function] = &[function!(
+    waits
+    "kumo.dns",
+    "iprev",
+    "(ip, resolver or nil) -> result",
+    "Whether an address has a name that leads back to it (RFC 8601 section 3): `pass`, `fail`, `permerror` when it has no name, \
+     `temperror` when DNS did not answer in time. An addition.",
+    Test("crates/lua/tests/scripts/checks.rs::clients_are_known_by_names_that_lead_back"),
+    check_iprev
+)];
+
+async fn check_iprev(lua: Lua, (ip, resolver): (String, Option<String>)) -> mlua::Result<Value> {
+    let address = ip.parse::<IpAddr>();
+    let address = address.map_err(|_| mlua::Error::runtime(format!("{IPREV}: {ip:?}: expected an IP address")))?;
+    let resolver = asked(&lua, IPREV, resolver.as_deref())?;
+    let found = wait(&lua, IPREV, CHECK_MAX, iprev(&resolver, address)).await?;
+    table(&lua, &found)
+}
 
 async fn check_host(
     lua: Lua,
@@ -173,6 +194,7 @@ fn address(function: &str, whose: &str, text: Option<String>) -> mlua::Result<Ip
     parsed.map_err(|_| wrong(&format!("{text:?}")))
 }
 
+const IPREV: &str = "kumo.dns.iprev";
 const HOST: &str = "kumo.spf.check_host";
 const MESSAGE: &str = "kumo.spf.check_msg";
 const DMARC_MESSAGE: &str = "kumo.dmarc.check_msg";

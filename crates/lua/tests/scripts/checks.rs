@@ -12,13 +12,13 @@ use std::sync::Arc;
 const MESSAGE: &[u8] = b"From: One <one@from.test>\r\nTo: a@x.test\r\nSubject: x\r\n\r\nbody\r\n";
 
 /// The domain of the sender lets one address send, publishes a key, and wants everything else refused; the address has a name.
-const ZONES: &str = "kumo.on('init', function() kumo.dns.configure_test_resolver {
+const ZONES: &str = "kumo.on('init', function() kumo.dns.configure_test_resolver { zones = {
   '$ORIGIN from.test.\\n@ 60 IN TXT \"v=spf1 ip4:192.0.2.5 -all\"\\n' ..
     's._domainkey 60 IN TXT \"v=DKIM1; k=ed25519; p=PUBLIC\"\\n_dmarc 60 IN TXT \"v=DMARC1; p=reject\"\\n' ..
     '_dmarc.b 60 IN TXT \"v=DMARC1; p=quarantine; psd=n\"\\n',
-  '$ORIGIN 2.0.192.in-addr.arpa.\\n5 60 IN PTR mx.from.test.\\n',
+  '$ORIGIN 2.0.192.in-addr.arpa.\\n5 60 IN PTR mx.from.test.\\n7 60 IN PTR NXDOMAIN.from.test.\\n8 60 IN PTR mx.from.test.\\n',
   '$ORIGIN mx.from.test.\\n@ 60 IN A 192.0.2.5\\n',
-} end)
+}, servfail = { 'NXDOMAIN.from.test' } } end)
 local KEY = '-----BEGIN PRIVATE KEY-----\\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\\n-----END PRIVATE KEY-----\\n'
 local function signer()
   return kumo.dkim.ed25519_signer { domain = 'from.test', selector = 's', headers = { 'From', 'To', 'Subject' }, key = { key_data = KEY },
@@ -177,6 +177,22 @@ fn all_checks_together_make_the_header() {
          local _, why = pcall(require('policy-extras.mail_auth').check, msg, { dmark = true })
          assert(tostring(why):find('unknown option `dmark`', 1, true), why)",
         "192.0.2.6:25",
+    );
+}
+
+/// A name that reads like an error is a name: nobody knows where it leads while its server fails.
+#[test]
+fn clients_are_known_by_names_that_lead_back() {
+    sound(
+        "local iprev = require('policy-extras.mail_auth').iprev
+         for ip, word in pairs { ['192.0.2.5'] = 'pass', ['::ffff:192.0.2.5'] = 'pass', ['192.0.2.6'] = 'permerror',
+                                 ['192.0.2.7'] = 'temperror', ['192.0.2.8'] = 'fail' } do
+           local found = iprev(ip)
+           assert(found.method == 'iprev' and found.result == word, ip .. ' ' .. found.result .. ' ' .. found.reason)
+         end
+         local _, why = pcall(iprev, 'x')
+         assert(tostring(why):find('kumo.dns.iprev: \"x\": expected an IP address', 1, true), why)",
+        "192.0.2.5:2525",
     );
 }
 
