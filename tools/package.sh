@@ -75,6 +75,8 @@ documents() {
   printf 'postrider (%s) unstable; urgency=medium\n\n  * See the commits of this version.\n\n -- The Postrider developers <postrider@postrider.invalid>  %s\n' \
     "$(version)" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
   "$program" man --dir "$man"
+  # Postfix has a page of that name, and dpkg lets nobody have two.
+  mv "$man/smtp-sink.1" "$man/postrider-smtp-sink.1"
   gzip -9n "$man"/*
   "$program" completions bash --dir "$tree/usr/share/bash-completion/completions"
   "$program" completions zsh --dir "$tree/usr/share/zsh/vendor-completions"

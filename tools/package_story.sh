@@ -41,8 +41,10 @@ installed() {
   dpkg --verify postrider | grep -v ' /usr/share/\(man\|doc\|locale\)/' >/said || true
   [ ! -s /said ] || fail "files that are not as packaged: $(cat /said)"
   dpkg-deb -c /old.deb >/said
+  # Postfix has a manual page of that name.
+  if grep -q "man1/smtp-sink" /said; then fail "the package has a file of Postfix's"; fi
   for name in postrider kumod tsa-daemon kcli tailer traffic-gen smtp-sink validate-bounces; do
-    for file in "man/man1/$name.1.gz" "bash-completion/completions/$name" "zsh/vendor-completions/_$name" "fish/vendor_completions.d/$name.fish"; do
+    for file in "man/man1/${name/#smtp-sink/postrider-smtp-sink}.1.gz" "bash-completion/completions/$name" "zsh/vendor-completions/_$name" "fish/vendor_completions.d/$name.fish"; do
       grep -qF "usr/share/$file" /said || fail "the package lacks usr/share/$file"
     done
   done

@@ -109,8 +109,8 @@ function mod:setup_with_automation(options)
     publishing.install(options, load_shaping_data)
   end
   if following then
-    -- Not what is kept: that may be of other files, which a policy names that was read again since.
-    following.install(load_anew, options.cache_ttl or '1 minute')
+    -- What is kept only at first: later that may be of other files, which a policy names that was read again since.
+    following.install(load_anew, load_shaping_data, options.cache_ttl or '1 minute')
   end
 
   kumo.on('validate_config', function()

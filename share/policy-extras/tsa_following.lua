@@ -79,7 +79,7 @@ end
 
 -- Registers both tasks. To be called at the top level. Shaping data is looked at every 30 s, or more often where it is kept for
 -- a shorter time.
-function mod.install(load_shaping_data, cache_ttl)
+function mod.install(load_shaping_data, load_data_in_use, cache_ttl)
   local interval = math.max(1, math.min(30, kumo.time.parse_duration(cache_ttl).seconds))
   kumo.on('kumo.tsa.suspension.subscriber', follow)
 
@@ -87,7 +87,8 @@ function mod.install(load_shaping_data, cache_ttl)
   kumo.on('kumo.tsa.config.monitor', function()
     local seen
     while true do
-      local ok, data = pcall(load_shaping_data)
+      -- Paths may have been made of other data already than the first look shows.
+      local ok, data = pcall(seen and load_shaping_data or load_data_in_use)
       if ok then
         local hash = data:hash()
         if seen and seen ~= hash then

@@ -133,7 +133,11 @@ impl Engine {
         let told = tokio::time::timeout(ANSWER_MAX, told);
         let is_delivered = settlement.entries.iter().any(|entry| entry.kind == RecordType::Delivery);
         let told = match is_delivered || queued.message.is_volatile() {
-            true => Some(told.await),
+            // What no spool has must get there before the program ends: then hooks have no say.
+            true => tokio::select! {
+                told = told => Some(told),
+                () = self.stop.over_for(queued.message.is_volatile().then_some(VOLATILE_PATIENCE)) => return true,
+            },
             false => self.stop.unless_requested(told).await,
         };
         if matches!(told, Some(Err(_))) {
@@ -199,3 +203,5 @@ fn told(record: &LogRecord) -> Option<serde_json::Value> {
 const ORDER_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 /// Records that may wait for one hook to hear of them; then no new work is begun.
 const BEHIND_MAX: usize = 16_384;
+/// How long hooks may go on, once the program ends, about what no spool has.
+const VOLATILE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);

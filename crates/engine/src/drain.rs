@@ -1,7 +1,8 @@
 //! Stopping: refuse new work, finish what is in hand, sync, close.
 //!
 //! The same steps whether the operator or a test asks. Every accepted message is in the spool already, but
-//! for those of `deferred_spool` listeners: they are written now. Marks are flushed before the spool closes.
+//! for those of `deferred_spool` listeners: they are written now, and what comes back from deliveries at the end. Marks are flushed
+//! before the spool closes.
 
 use crate::engine::Engine;
 use std::future::Future;
@@ -92,6 +93,8 @@ impl Engine {
     pub async fn drain(&self, grace: Duration) {
         self.stop.begin();
         self.events.stop();
+        // First of all: of what is in memory only nothing is left if the time does not suffice, or somebody kills the program.
+        self.with_queue(|q, now| q.spool_the_rest(now));
         let for_sessions = grace.mul_f32(SESSIONS_SHARE);
         let asked_for = self.longest_shutdown().min(SHUTDOWN_TIMEOUT_MAX);
         let for_deliveries = for_sessions.max(asked_for + SETTLING);
@@ -109,7 +112,8 @@ impl Engine {
         }
         self.drain_hooks(begun + for_deliveries + (grace - for_sessions) / 2).await;
         self.tell_of_the_end().await;
-        self.spool_the_rest(begun + for_deliveries + (grace - for_sessions)).await;
+        let end = begun + for_deliveries + (grace - for_sessions);
+        self.spool_the_rest(end.max(tokio::time::Instant::now() + SPOOLING_MIN)).await;
         if tokio::time::timeout(REPORTS_MAX, self.close_domain_reports()).await.is_err() {
             tracing::error!("what is counted for reports is not written within {REPORTS_MAX:?}");
         }
@@ -144,7 +148,7 @@ impl Engine {
         let abandoned = self.take_abandoned();
         self.with_queue(|q, now| {
             abandoned.into_iter().for_each(|queued| q.abandoned(queued));
-            q.spool_all(now);
+            q.spool_the_rest(now);
         });
         if tokio::time::timeout_at(end, self.spoolers.drain()).await.is_err() {
             let left = self.with_queue(|q, _| q.unspooled());
@@ -158,6 +162,8 @@ impl Engine {
 const SESSIONS_SHARE: f32 = 0.8;
 /// How long policy may take for `shutdown_logging`.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What came back last has so long to be written, whatever the others took.
+const SPOOLING_MIN: Duration = Duration::from_secs(2);
 /// For what is settled when a path's `system_shutdown_timeout` is over.
 const SETTLING: Duration = Duration::from_secs(1);
 /// What is counted for reports has so long to be written: a disk that hangs must not keep the spool from closing.

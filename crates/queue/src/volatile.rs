@@ -2,7 +2,8 @@
 //!
 //! Such a message is tried at once from memory. When it has to wait, for a retry, for a way that stays closed, for memory or
 //! for the end of the program, it is spooled: it stands in one list until the spooler takes it, so that nobody
-//! delivers what is being written. While the disk refuses, what is due is tried from memory again.
+//! delivers what is being written. While the disk refuses, what is due is tried from memory again, unless the program ends: nobody
+//! delivers then.
 
 use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
 use crate::effect::Effect;
@@ -18,6 +19,8 @@ pub(crate) struct Unspooled {
     called: bool,
     /// A timer will look for those who wait for their way too long.
     watched: bool,
+    /// The program ends.
+    ending: bool,
 }
 
 impl QueueCore {
@@ -48,6 +51,9 @@ impl QueueCore {
             let slot = self.messages.insert(queued.queue, queued.message);
             self.messages.push_front(&mut self.unspooled.list, slot);
         }
+        if self.unspooled.ending {
+            return;
+        }
         let is_due = |message: &Message| message.due <= now.wall;
         let mut due = List::default();
         self.messages.move_volatile(&mut self.unspooled.list, &mut due, is_due);
@@ -61,14 +67,20 @@ impl QueueCore {
 
     /// The spool never takes this one as it is: it waits behind all others, and is tried from memory when it is due.
     pub fn too_big_to_spool(&mut self, now: Now, refused: Queued) {
-        if refused.message.due <= now.wall {
+        if refused.message.due <= now.wall && !self.unspooled.ending {
             return self.not_spooled(now, vec![refused]);
         }
         let slot = self.messages.insert(refused.queue, refused.message);
         self.messages.push_back(&mut self.unspooled.list, slot);
     }
 
-    /// Calls for the spooling of every message that no spool has: memory is short, or the program ends.
+    /// The program ends: as [`QueueCore::spool_all`], and nothing is tried from memory any more, nor accepted into it.
+    pub fn spool_the_rest(&mut self, now: Now) {
+        self.unspooled.ending = true;
+        self.spool_all(now);
+    }
+
+    /// Calls for the spooling of every message that no spool has: memory is short.
     pub fn spool_all(&mut self, now: Now) {
         self.spool_those(now, |_| true);
         let list = &mut self.unspooled.list;
@@ -101,7 +113,7 @@ impl QueueCore {
 
     /// True when messages may be accepted into memory only: neither the spooler is behind nor memory short.
     pub fn has_volatile_room(&self) -> bool {
-        self.unspooled.list.len() < UNSPOOLED_MAX && self.keeps(1)
+        !self.unspooled.ending && self.unspooled.list.len() < UNSPOOLED_MAX && self.keeps(1)
     }
 
     /// A message of `key` that must wait and has no place goes to the spooler.

@@ -122,6 +122,28 @@ fn while_the_disk_refuses_what_is_due_is_tried_from_memory() {
     assert_eq!(again.iter().map(|q| q.message.id).collect::<Vec<_>>(), [ids[1]], "without another call");
 }
 
+/// Nobody delivers any more: what the spool refused once is for the spooler's next try, due or not.
+#[test]
+fn at_the_end_what_is_due_waits_for_the_spooler_too() {
+    let mut rig = Rig::new();
+    open(&mut rig);
+    let mut now = rig.volatile();
+    now.due = rig.now.wall + Duration::from_secs(1);
+    let (due, never) = (now.id, rig.volatile());
+    let too_big = never.id;
+    [now, never].into_iter().for_each(|m| rig.core.admit(rig.now, "d.test", m));
+    assert!(rig.core.has_volatile_room());
+    rig.core.spool_the_rest(rig.now);
+    assert!(!rig.core.has_volatile_room(), "nothing is accepted into memory");
+    rig.pass(Duration::from_secs(2));
+    let mut taken = rig.core.take_unspooled(10, usize::MAX);
+    let refused = taken.extract_if(.., |queued| queued.message.id == too_big).next().expect("both are there");
+    rig.core.not_spooled(rig.now, taken);
+    rig.core.too_big_to_spool(rig.now, refused);
+    let again = rig.core.take_unspooled(10, usize::MAX);
+    assert_eq!(again.iter().map(|q| q.message.id).collect::<Vec<_>>(), [due, too_big]);
+}
+
 #[test]
 fn the_spooler_is_called_once_until_it_went_home() {
     let mut rig = Rig::new();

@@ -1,10 +1,11 @@
 //! Whether mail is taken now: what the driver knows of memory and disk, said in SMTP.
 //!
 //! The driver tells a session what it sees ([`Session::set_admission`]) whenever it feeds it; MAIL
-//! is judged by the newest word. What was begun may be finished, until the driver says that memory
-//! is out ([`Session::shed`]). Codes and texts are KumoMTA's where it has them: 421 4.3.2, the connection closed,
+//! is judged by the newest word. What was begun may be finished, without more recipients while memory is short, until the driver
+//! says that memory is out ([`Session::shed`]). Codes and texts are KumoMTA's where it has them: 421 4.3.2, the connection closed,
 //! when this server takes nothing for now; 452 4.3.1 and 451 4.3.0 when it is the spool that cannot.
 
+use crate::mail::Open;
 use crate::reject::Concerned;
 use crate::session::{Phase, Session};
 use crate::settings::Settings;
@@ -62,12 +63,17 @@ impl Session {
         self.transaction.as_ref().map_or((0, 0), |open| (open.content.len(), open.content.capacity()))
     }
 
-    /// Memory is out: a transaction whose content is being received ends with `421 4.3.2`, its
-    /// memory is given back and the session closes. True when there was one. A message already handed over
-    /// stays what it is.
+    /// True while a transaction is received that holds memory: content, or recipients.
+    pub fn is_receiving(&self) -> bool {
+        let holds = |open: &Open| open.content.capacity() > 0 || !open.recipients.is_empty();
+        let is_begun = matches!(self.phase, Phase::Data(_)) || self.transaction.as_ref().is_some_and(holds);
+        is_begun && self.awaiting.is_none()
+    }
+
+    /// Memory is out: a transaction that holds some ends with `421 4.3.2`, its memory is given back and the session closes.
+    /// True when there was one. A message already handed over stays what it is.
     pub fn shed(&mut self) -> bool {
-        let receiving = matches!(self.phase, Phase::Data(_)) || self.content_held().1 > 0;
-        if !receiving || self.awaiting.is_some() {
+        if !self.is_receiving() {
             return false;
         }
         let Some(reply) = self.settings.refusal(Admission::LoadShedding, 0) else { return false };

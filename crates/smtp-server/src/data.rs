@@ -154,7 +154,7 @@ impl Session {
     /// take a longer one for an error, behind which they send everything again.
     pub(crate) fn data_accepted(&mut self, receipts: &[Receipt]) {
         assert!(!receipts.is_empty(), "accepted without a receipt");
-        self.junk_commands = 0;
+        (self.junk_commands, self.refusals) = (0, 0);
         let mut text = String::with_capacity(8 + receipts.len().min(IDS_MAX + 1) * 33);
         text.push_str("OK ids=");
         for (i, receipt) in receipts.iter().take(IDS_MAX).enumerate() {

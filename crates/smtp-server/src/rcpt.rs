@@ -3,6 +3,7 @@
 //! Limits are judged before policy is asked: a recipient over a limit costs nobody anything.
 //! Whether relaying is permitted is the driver's answer. A bare `<postmaster>` is that of this host (RFC 5321 section 4.1.1.3).
 
+use crate::admission::Admission;
 use crate::mail::Chunks;
 use crate::question::Question;
 use crate::reject::Concerned;
@@ -18,6 +19,10 @@ impl Session {
         };
         if open.chunks != Chunks::None {
             return self.refuse_junk(texts::reply(texts::IN_CHUNKS));
+        }
+        if self.admission == Admission::LoadShedding {
+            let concerned = self.concerning(recipient);
+            return self.refuse(texts::reply(texts::NO_ROOM_FOR_RECIPIENTS), concerned);
         }
         if let Some((reply, close)) = self.recipient_over_limit() {
             let concerned = self.concerning(recipient);

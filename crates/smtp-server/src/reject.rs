@@ -47,6 +47,7 @@ impl Session {
 
     /// Refuses the command at hand for a fault that is not the client's manners: limits.
     pub(crate) fn refuse(&mut self, reply: Reply, concerned: Concerned) {
+        self.refusals = self.refusals.saturating_add(1);
         reply.write_to(&mut self.output);
         self.said();
         let unlogged = reply.code == 421 && reply.enhanced == Some(texts::NOT_NOW);
@@ -73,6 +74,16 @@ impl Session {
             self.close_with(Reply::new(421, "4.7.0 too many errors"), Concerned::nobody());
         }
         bearable
+    }
+
+    /// Ends a session that was refused more since its last accepted message than one message can be: whoever looks for addresses that
+    /// exist is slowed down, and logs are not filled by one connection.
+    pub(crate) fn end_if_refused_too_often(&mut self) {
+        let bearable =
+            self.settings.max_recipients_per_message.saturating_add(self.settings.junk_commands_max as usize);
+        if self.refusals > bearable && !self.is_closing() {
+            self.close_with(Reply::new(421, "4.7.0 too many errors"), Concerned::nobody());
+        }
     }
 
     /// Says a last reply.

@@ -73,6 +73,8 @@ pub struct Session {
     pub(crate) recipients_accepted: usize,
     /// Since the last accepted message.
     pub(crate) junk_commands: u32,
+    /// Likewise, of all commands.
+    pub(crate) refusals: usize,
     pub(crate) auth_failures: u32,
     pub(crate) last_progress: Instant,
     pub(crate) stopping: bool,
@@ -146,6 +148,7 @@ impl Session {
             last_octets: 0,
             recipients_accepted: 0,
             junk_commands: 0,
+            refusals: 0,
             auth_failures: 0,
             last_progress: now,
             stopping: false,
@@ -229,6 +232,7 @@ impl Session {
             (Awaiting::Data(_), Answer::Accepted(receipts)) => self.data_accepted(&receipts),
             _ => panic!("the answer does not fit the question"),
         }
+        self.end_if_refused_too_often();
         self.stop_if_asked();
     }
 
@@ -404,6 +408,7 @@ impl Session {
             }
             Err(error) => self.refuse_junk(texts::of_command_error(&error)),
         }
+        self.end_if_refused_too_often();
     }
 
     fn rset(&mut self) {

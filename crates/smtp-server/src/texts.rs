@@ -20,6 +20,7 @@ pub(crate) const CHUNKS_FAILED: (u16, &str) = (503, "5.5.0 an earlier chunk was 
 pub(crate) const TOO_MANY_RECIPIENTS: (u16, &str) = (452, "4.5.3 too many recipients");
 pub(crate) const MESSAGE_TOO_BIG: (u16, &str) = (552, "5.3.4 message too big");
 pub(crate) const NO_ROOM_FOR_SIZE: (u16, &str) = (452, "4.3.1 no room for a message of this size now");
+pub(crate) const NO_ROOM_FOR_RECIPIENTS: (u16, &str) = (452, "4.3.1 no room for more recipients now");
 pub(crate) const SPOOL_FULL: (u16, &str) = (452, "4.3.1 disk is too full");
 pub(crate) const SPOOL_FAILING: (u16, &str) = (451, "4.3.0 messages cannot be stored now");
 pub(crate) const LINE_TOO_LONG: (u16, &str) = (500, "5.2.3 line too long");

@@ -36,7 +36,7 @@ impl Session {
         if let Some(tls) = &mut self.tls {
             tls.peer_subject_name.clear();
         }
-        self.auth_failures = 0;
+        (self.auth_failures, self.refusals) = (0, 0);
         self.recipients_accepted = 0;
         self.line.clear();
         if !self.stopping {

@@ -133,6 +133,18 @@ fn shedding_gives_memory_back_but_never_a_message_handed_over() {
     assert_eq!(session.take_rejections(), []);
 }
 
+/// Recipients are memory, too: thousands of sessions with a thousand each are gigabytes.
+#[test]
+fn shedding_ends_who_holds_recipients() {
+    let mut session = greeted();
+    session.feed(START, b"MAIL FROM:<a@b>\r\n");
+    assert!(!session.is_receiving() && !session.shed(), "one address is nothing");
+    session.feed(START, b"RCPT TO:<c@d>\r\n");
+    said(&mut session);
+    assert!(session.is_receiving() && session.shed());
+    assert_eq!(said(&mut session), "421 4.3.2 mx load shedding. Try later\r\n");
+}
+
 #[test]
 fn shedding_waits_for_the_answer_to_a_question() {
     let mut session = session(Interest { ehlo: true, ..NONE });

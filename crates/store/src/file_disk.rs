@@ -68,6 +68,7 @@ impl FileDisk {
         let held = lock(dir)?;
         // Another process may have made it one of the other kind meanwhile.
         kind::check(dir, kind::Kind::Log)?;
+        kind::tell_of_others(dir);
         let direct = !buffered && probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
         if !direct && !buffered {
             tracing::warn!(spool = %dir.display(), "the file system refuses O_DIRECT: writing through the page cache, still synced");

@@ -55,6 +55,36 @@ pub(crate) fn check(dir: &Path, wanted: Kind) -> Result<(), StoreError> {
     }
 }
 
+/// Says so when KumoMTA has queued mail in a directory: nobody here reads that, and whoever swapped the programs waits for it.
+pub(crate) fn tell_of_others(dir: &Path) {
+    match others(dir) {
+        Ok(None) => {}
+        Ok(Some(what)) => tracing::error!(
+            spool = %dir.display(),
+            "KumoMTA's own queue is here, too ({what}). It is not read: let KumoMTA deliver what is in it, then remove it"
+        ),
+        Err(error) => tracing::warn!(spool = %dir.display(), "whether KumoMTA has mail here cannot be seen: {error}"),
+    }
+}
+
+/// What of KumoMTA's is in a directory: the database of its `RocksDB`, or messages of its `LocalDisk` in `data/xx`.
+fn others(dir: &Path) -> io::Result<Option<&'static str>> {
+    if dir.join("CURRENT").is_file() && dir.join("IDENTITY").is_file() {
+        return Ok(Some("a database, kind = 'RocksDB'"));
+    }
+    let entries = match fs::read_dir(dir.join("data")) {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit) {
+            return Ok(Some("messages in data/, kind = 'LocalDisk'"));
+        }
+    }
+    Ok(None)
+}
+
 /// The directory of messages.
 pub(crate) const MESSAGES: &str = "msg";
 /// How the names of segments begin. Spare files hold nothing anybody needs.
@@ -63,6 +93,19 @@ const SEGMENTS: &str = "seg-";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mail_of_kumomta_is_seen() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let seen = || others(dir.path()).expect("looked");
+        fs::create_dir_all(dir.path().join("data/seg-1")).expect("made");
+        fs::write(dir.path().join("CURRENT"), "").expect("writes");
+        assert_eq!(seen(), None);
+        fs::create_dir_all(dir.path().join("data/0a/ff")).expect("made");
+        assert!(seen().is_some_and(|what| what.contains("LocalDisk")));
+        fs::write(dir.path().join("IDENTITY"), "").expect("writes");
+        assert!(seen().is_some_and(|what| what.contains("RocksDB")));
+    }
 
     #[test]
     fn each_kind_refuses_the_other_and_names_both() {

@@ -69,6 +69,23 @@ impl ReadOnlyDir {
         Some(format!("pid {pid}"))
     }
 
+    /// Keeps every server out for as long as what is returned lives; `None` where the spool has no lock, as a copy may. Unlike
+    /// [`ReadOnlyDir::holder`] it sees holders in other containers, and on every file system.
+    ///
+    /// # Errors
+    /// `WouldBlock` while somebody has it, or the operating system's.
+    pub fn hold(&self) -> io::Result<Option<File>> {
+        let path = self.dir.join("lock");
+        match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => {
+                let file = file?;
+                file.try_lock().map_err(io::Error::from)?;
+                Ok(Some(file))
+            }
+        }
+    }
+
     /// Deliveries that were finished shortly ago and may not be in the log yet. Each is true for ever.
     ///
     /// # Errors
@@ -130,6 +147,22 @@ const LOCKS: &str = "/proc/locks";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spool_that_is_held_cannot_be_held_by_another() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("seg-00000001"), "").expect("writes");
+        let open = || ReadOnlyDir::open(dir.path()).expect("opened");
+        assert!(open().hold().expect("looked").is_none(), "a copy has no lock");
+        let server = crate::lock::lock(dir.path()).expect("locked");
+        let error = open().hold().expect_err("a server has it");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(server);
+        let held = open().hold().expect("free").expect("there is a lock");
+        assert!(crate::lock::lock(dir.path()).is_err(), "no server starts");
+        drop(held);
+        crate::lock::lock(dir.path()).expect("free again");
+    }
 
     #[test]
     fn a_line_of_locks_names_its_holder() {

@@ -1,6 +1,6 @@
 -- Handlers that fail, refuse and route, chosen by the addresses of the mail.
 --   EVENTS_DIR, EVENTS_MINE and EVENTS_OTHERS (host:port of two sinks), EVENTS_NAME (both sinks' host name: they then
---   differ in address only)
+--   differ in address only), EVENTS_NO_EHLO (policy is not asked about EHLO)
 local kumo = require 'kumo'
 local base = require 'base'
 local DIR = os.getenv 'EVENTS_DIR'
@@ -31,11 +31,20 @@ local function act(user)
   end
 end
 
-kumo.on('smtp_server_ehlo', function(domain)
-  act(domain:match '^[^.]*')
-end)
+if not os.getenv 'EVENTS_NO_EHLO' then
+  kumo.on('smtp_server_ehlo', function(domain)
+    act(domain:match '^[^.]*')
+  end)
+end
 
-kumo.on('smtp_server_mail_from', function(sender)
+kumo.on('smtp_server_mail_from', function(sender, conn_meta)
+  -- Goes on when the test says so.
+  while sender.user == 'slow' and not io.open(DIR .. '/go-on') do
+    kumo.sleep(0.05)
+  end
+  if sender.user == 'named' then
+    kumo.reject(550, '5.7.1 you are ' .. conn_meta:get_meta 'ehlo_domain')
+  end
   act(sender.user)
 end)
 

@@ -192,6 +192,25 @@ fn what_goes_round_and_round_is_stopped() {
     front.stop();
 }
 
+/// Each message of a transaction has header fields of its own: a large head for many recipients is not what it weighs on the wire.
+#[test]
+fn large_header_fields_for_many_recipients_are_refused() {
+    let (_scratch, sink, front) = setup();
+    let mut client = Client::connect(front.smtp());
+    client.expect("EHLO client.test", 250);
+    client.expect("MAIL FROM:<a@source.test>", 250);
+    for number in 0..400 {
+        client.expect(&format!("RCPT TO:<r{number}@target.test>"), 250);
+    }
+    client.expect("DATA", 354);
+    let field = format!("X-Large: {}\r\n", "x".repeat(900));
+    client.send(format!("Subject: x\r\n{}\r\nHello.\r\n.\r\n", field.repeat(220)));
+    let reply = client.reply();
+    assert_eq!((reply.code, reply.text().as_str()), (552, "5.3.4 header fields are too large for so many recipients"));
+    only_the_next_arrives(&front, &sink);
+    front.stop();
+}
+
 #[test]
 fn an_endless_line_is_given_up() {
     let (_scratch, sink, front) = setup();

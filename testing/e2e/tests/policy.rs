@@ -50,6 +50,33 @@ fn an_error_in_a_handler_is_421_logged_with_its_traceback_and_harms_nobody_else(
     setup.server.stop();
 }
 
+/// A client that does not hear of its message sends it again: what policy does with the next has no part in that.
+#[test]
+fn that_a_message_was_taken_waits_for_nobodys_policy() {
+    let setup = Setup::new(&[]);
+    let mut client = setup.client();
+    client.begin("a@source.test", "plain@target.test");
+    client.send("Subject: x\r\n\r\nHello.\r\n.\r\nMAIL FROM:<slow@source.test>\r\n");
+    let reply = client.reply();
+    assert!(reply.code == 250 && reply.text().contains("ids="), "{reply:?}");
+    std::fs::write(setup.scratch.join("events/go-on"), "").expect("written");
+    assert_eq!(client.reply().code, 250);
+    setup.server.stop();
+}
+
+/// Whoever let EHLO pass.
+#[test]
+fn policy_knows_what_the_client_calls_itself() {
+    let setup = Setup::new(&[("EVENTS_NO_EHLO", "1")]);
+    let mut client = setup.client();
+    for name in ["one.test", "two.test"] {
+        client.expect(&format!("EHLO {name}"), 250);
+        let reply = client.say("MAIL FROM:<named@source.test>");
+        assert_eq!((reply.code, reply.text()), (550, format!("5.7.1 you are {name}")));
+    }
+    setup.server.stop();
+}
+
 #[test]
 fn a_rejection_has_the_code_and_text_policy_gave() {
     let setup = Setup::new(&[]);

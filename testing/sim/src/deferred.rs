@@ -81,7 +81,7 @@ impl World {
         std::mem::take(&mut process.asked).into_values().for_each(|queued| process.queue.abandoned(queued));
         let requeued = std::mem::take(&mut process.requeued).into_values();
         requeued.for_each(|(queued, delay)| process.queue.retry(now, queued, delay));
-        process.queue.spool_all(now);
+        process.queue.spool_the_rest(now);
         let mut taken = std::mem::take(&mut process.spooling);
         // Its answer may be on the way.
         taken.retain(|queued| self.ledger.messages.get(&queued.message.id).is_some_and(|a| a.volatile));

@@ -6,11 +6,12 @@
 use super::reader::{Reader, SpoolReader};
 use anyhow::{Context, Result, ensure};
 use message::{Place, Sealed};
+use nix::libc::O_NOFOLLOW;
 use nix::unistd::geteuid;
 use spool::{Mark, RecoveredMessage, Settings, SpoolError};
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, lchown};
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
 use std::path::Path;
 use store::{Options, OrdersFile, SpoolHandle};
 
@@ -54,8 +55,15 @@ pub(super) fn run(
 /// Standing orders, without which what is held would go out, and the node's name. False where the orders do not read.
 fn bring_orders(from: &Path, into: &Path, out: &mut dyn Write) -> Result<bool> {
     let node_id = from.join(NODE_ID);
-    if node_id.exists() {
-        fs::copy(&node_id, into.join(NODE_ID)).with_context(|| format!("copying {}", node_id.display()))?;
+    // Whoever owns the old spool may have put a link there, and gets what is written.
+    match OpenOptions::new().read(true).custom_flags(O_NOFOLLOW).open(&node_id) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        file => {
+            let mut name = String::new();
+            let read = file.and_then(|file| file.take(NODE_ID_OCTETS_MAX).read_to_string(&mut name));
+            read.with_context(|| format!("copying {}", node_id.display()))?;
+            fs::write(into.join(NODE_ID), name)?;
+        }
     }
     let orders = match OrdersFile::open(from) {
         Ok((_, orders)) => orders,
@@ -79,15 +87,20 @@ fn give_to_owner_of(from: &Path, into: &Path) -> Result<()> {
         return Ok(());
     }
     let owner = fs::metadata(from).with_context(|| format!("whose {} is", from.display()))?;
+    // What is inside first: in a folder that is his he may put other things into the place of what is still to be given.
     let mut places = vec![into.to_owned()];
-    while let Some(place) = places.pop() {
-        let given = lchown(&place, Some(owner.uid()), Some(owner.gid()));
-        given.with_context(|| format!("giving {} away", place.display()))?;
+    let mut looked_at = 0;
+    while let Some(place) = places.get(looked_at).cloned() {
+        looked_at += 1;
         if fs::symlink_metadata(&place)?.is_dir() {
             for entry in fs::read_dir(&place)? {
                 places.push(entry?.path());
             }
         }
+    }
+    for place in places.iter().rev() {
+        let given = lchown(place, Some(owner.uid()), Some(owner.gid()));
+        given.with_context(|| format!("giving {} away", place.display()))?;
     }
     Ok(())
 }
@@ -126,6 +139,8 @@ async fn copy(reader: &dyn SpoolReader, messages: &[RecoveredMessage], spool: &S
 
 /// Where a node keeps its name, unless it is told otherwise.
 const NODE_ID: &str = ".nodeid";
+/// Longer than any name of a node.
+const NODE_ID_OCTETS_MAX: u64 = 64;
 
 fn record(place: Place) -> (u32, u32) {
     (place.segment, place.offset)

@@ -9,7 +9,7 @@ use super::into;
 use super::reader::{LogReader, SpoolReader};
 use super::verify::{damages, in_use, is_aside, told};
 use crate::output::{WELL, WRONG};
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use message::{MessageId, Place};
 use spool::{Fault, FileInfo, FileName, Inspection, RecoveredMessage, SpoolFiles, Standing, messages_in};
 use std::collections::BTreeMap;
@@ -88,6 +88,11 @@ pub(super) fn into_new_spool(
         "the spool is in use by {}: its mail would be sent twice; stop that process first",
         holder.unwrap_or_default()
     );
+    // Until all is copied: the server may be started meanwhile.
+    let _held = reader.files().hold().map_err(|error| {
+        let dir = reader.files().dir().display();
+        anyhow!("the spool {dir} cannot be locked, and its mail would be sent twice by whoever has it: {error}")
+    })?;
     into::run(reader, messages, into, out)
 }
 

@@ -9,10 +9,11 @@
 use crate::egress::carrier::{Answers, Carried, Lent};
 use crate::egress::connection::InHand;
 use crate::engine::Engine;
+use crate::ingress::accept::by_body;
 use crate::rebind::Before;
 use crate::settle::{AttemptFacts, Handover};
 use bytes::Bytes;
-use message::{Draft, MessageId, Meta, Parcel};
+use message::{Draft, Message, MessageId, Meta, Parcel};
 use net::http_client::{HttpAnswer, HttpClient};
 use queue::settle::all_pending;
 use queue::xfer::{self, ArrivalState, Kept, hand_over, handed_over, take_back};
@@ -20,6 +21,7 @@ use queue::{OrderId, Queued, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smtp_wire::{EnhancedCode, Reply};
+use spool::{Durable, Mark};
 use std::time::Duration;
 
 /// A connection to one node.
@@ -67,6 +69,7 @@ impl XferCarrier {
                 kept
             }
             None => {
+                keep(engine, in_hand, local).await?;
                 let kept = self.inject(engine, draft).await?;
                 note(engine, in_hand, local, |meta| hand_over(meta, &kept)).await?;
                 kept
@@ -85,13 +88,15 @@ impl XferCarrier {
     async fn ask_state(&mut self, path: &str, kept: &Kept) -> Result<ArrivalState, String> {
         let body = json!({"origin": kept.origin, "node": kept.node}).to_string();
         let answer = self.ask(path, "application/json", body.into()).await?;
-        // A node of a version before this says only whether there was anything to do.
-        let of_before = answer["done"].as_bool().map(|done| match path == DROP && done {
-            true => ArrivalState::Dropped,
-            false => ArrivalState::Released,
-        });
-        let state = answer.get("state").and_then(|state| ArrivalState::deserialize(state).ok());
-        state.or(of_before).ok_or_else(|| format!("{path} answered {answer}"))
+        // A node of a version before this says only whether there was anything to do. That there was nothing, or a word of a version
+        // behind this, says nothing about where the message is.
+        let state = match (answer.get("state"), answer["done"] == json!(true)) {
+            (Some(state), _) => ArrivalState::deserialize(state).ok(),
+            (None, true) if path == DROP => Some(ArrivalState::Dropped),
+            (None, true) => Some(ArrivalState::Released),
+            (None, false) => None,
+        };
+        state.ok_or_else(|| format!("{path} answered {answer}"))
     }
 
     /// Tells of which messages this node will not ask again, once it has durably forgotten them. Another time, if it cannot.
@@ -205,6 +210,23 @@ async fn recall(engine: &Engine, kept: &Kept, target: &str) -> Result<ArrivalSta
 
 fn transferred(id: &str) -> Reply {
     Reply { code: 250, enhanced: None, text: format!("new id is {id}") }
+}
+
+/// Has the spool keep the message in hand that it does not have yet: another node may have it for a while, but not instead of this one.
+async fn keep(engine: &Engine, in_hand: &InHand, local: MessageId) -> Result<(), String> {
+    let gone = || "the message is not in hand any more".to_owned();
+    let mut message = in_hand.copy_of(local).ok_or_else(gone)?;
+    if !message.is_volatile() {
+        return Ok(());
+    }
+    let sealed = queue::seal(&mut message).ok_or_else(gone)?;
+    let appended = engine.spool.append(by_body(vec![sealed])).await.map_err(|error| error.to_string())?;
+    message.place = appended.durable.first().map(Durable::place);
+    let Message { id, attempts, due, .. } = message;
+    if attempts > 0 {
+        engine.spool.mark(Mark::Attempt { id, attempts, due });
+    }
+    in_hand.replace(message).then_some(()).ok_or_else(gone)
 }
 
 /// Notes on disk, then in memory, where the message in hand is. When this is dropped half-way the disk may know and memory not; then

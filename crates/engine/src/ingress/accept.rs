@@ -11,6 +11,7 @@ use crate::ingress::listener::Profile;
 use crate::ingress::reports::Report;
 use crate::ingress::trace::{self, Hop};
 use crate::log_hooks::OF_HOOKS;
+use crate::pressure::Room;
 use crate::selection::Subject;
 use crate::watching::{Seen, Side};
 use ::clock::Instant;
@@ -22,6 +23,7 @@ use queue::schedule::Belonging;
 use queue::{NULL_QUEUE, QueueName, Why, schedule};
 use record::RecordType;
 use serde_json::json;
+use smtp_server::Admission;
 use smtp_wire::{Body, EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
 use std::collections::{HashMap, HashSet};
@@ -95,10 +97,11 @@ impl Engine {
     pub(crate) async fn accept(&self, arrival: Arrival<'_>) -> Result<Vec<Receipt>, Refusal> {
         let preparing = async {
             let turn = self.turn_of(&arrival).await?;
-            let prepared = if let Turn::Before(_) = turn { Vec::new() } else { self.prepare_all(&arrival).await? };
+            let is_here = matches!(turn, Turn::Before(_));
+            let prepared = if is_here { (Vec::new(), Vec::new()) } else { self.prepare_all(&arrival).await? };
             Ok((turn, prepared))
         };
-        let (turn, prepared) = tokio::select! {
+        let (turn, (prepared, _rooms)) = tokio::select! {
             biased;
             prepared = preparing => prepared?,
             // Nothing was promised yet, so nothing is lost.
@@ -123,14 +126,32 @@ impl Engine {
         Ok(receipts)
     }
 
-    /// Everything about a transaction that can fail, but for its commit.
-    async fn prepare_all(&self, arrival: &Arrival<'_>) -> Result<Vec<Prepared>, Refusal> {
-        let drafts = self.split(arrival).await?;
-        let mut prepared = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            prepared.push(self.prepare(arrival, draft).await?);
+    /// Everything about a transaction that can fail, but for its commit. Messages of one transaction share their body, but each has a
+    /// head of its own: that room is counted as long as what comes second lives.
+    async fn prepare_all(&self, arrival: &Arrival<'_>) -> Result<(Vec<Prepared>, Vec<Room>), Refusal> {
+        let (whole, batches) = self.split(arrival).await?;
+        if batches.len() == 1 {
+            return Ok((vec![self.prepare(arrival, whole).await?], Vec::new()));
         }
-        Ok(prepared)
+        let (mut prepared, mut rooms) = (Vec::with_capacity(batches.len()), Vec::with_capacity(batches.len()));
+        let mut octets = 0;
+        for recipients in &batches {
+            tokio::task::coop::consume_budget().await;
+            if self.pressure.is_out_of_memory()
+                && let Some(reply) = arrival.profile.settings.refusal(Admission::LoadShedding, 0)
+            {
+                return Err(refusal(reply));
+            }
+            let one = self.prepare(arrival, whole.for_recipients(self.next_id(), recipients)).await?;
+            octets += one.sealed.head.len();
+            if octets > HEADS_OCTETS_MAX {
+                let text = "header fields are too large for so many recipients";
+                return Err(refusal(Reply::enhanced(552, EnhancedCode::new(5, 3, 4), text)));
+            }
+            rooms.push(self.pressure.room_for(one.sealed.head.len() as u64));
+            prepared.push(one);
+        }
+        Ok((prepared, rooms))
     }
 
     /// Takes responsibility for a message of our own or of policy's making: the same way in, without the events of a
@@ -158,8 +179,9 @@ impl Engine {
         Ok(Prepared { sealed: draft.seal(), queue, besides: Besides::default(), deferred })
     }
 
-    /// One draft per message to be: `smtp_server_data`, then what `smtp_server_split_transaction` or `batch_handling` says.
-    async fn split(&self, arrival: &Arrival<'_>) -> Result<Vec<Draft>, Refusal> {
+    /// The transaction, and the recipients of each message to be: `smtp_server_data`, then what `smtp_server_split_transaction` or
+    /// `batch_handling` says.
+    async fn split(&self, arrival: &Arrival<'_>) -> Result<(Draft, Vec<Vec<usize>>), Refusal> {
         let now = self.clock.wall();
         let (envelope, meta) = (arrival.envelope.clone(), arrival.conn.snapshot());
         let mut whole = Draft::new(self.next_id(), envelope, meta, arrival.content.clone(), now);
@@ -191,10 +213,7 @@ impl Engine {
                 self.refuse(arrival.profile, &PolicyError::Script { event, text })
             })?,
         };
-        if batches.len() == 1 {
-            return Ok(vec![whole]);
-        }
-        Ok(batches.iter().map(|recipients| whole.for_recipients(self.next_id(), recipients)).collect())
+        Ok((whole, batches))
     }
 
     /// Everything about one message that can fail.
@@ -504,6 +523,8 @@ fn header_refusal(error: &mime::HeaderError) -> Refusal {
 const NO_QUEUE: &str = "\u{0}answered";
 /// Pause before looking again whether the logs take records.
 const LOGS_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+/// Octets of the heads of all messages that one transaction becomes: header fields of 64 KiB for a thousand recipients.
+const HEADS_OCTETS_MAX: usize = 64 << 20;
 /// `Received` fields of a message that is taken: as many as RFC 5321 section 6.3 would have it at least.
 const HOPS_MAX: usize = 100;
 /// Recipients of one transaction: their indices are 16 bits wide in marks and outcomes.

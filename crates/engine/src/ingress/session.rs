@@ -83,6 +83,9 @@ pub(crate) async fn run(
         for_reports_only: false,
         ends: [peer, local].map(|end| end.ip().to_string()),
         behind: ends.behind,
+        known_hello: None,
+        owes_receipt: false,
+        held_since: None,
         secret: Secret::default(),
         slot,
         timer,
@@ -117,6 +120,12 @@ struct Driver {
     ends: [String; 2],
     /// The proxy and this server, if there is a proxy.
     behind: Option<(SocketAddr, SocketAddr)>,
+    /// What the client calls itself, as scripts know it.
+    known_hello: Option<String>,
+    /// A message was accepted, and the client has not heard of it.
+    owes_receipt: bool,
+    /// When a question was asked with replies that are not written.
+    held_since: Option<Instant>,
     /// What watchers must not see.
     secret: Secret,
     slot: SessionSlot,
@@ -148,11 +157,18 @@ impl Driver {
             self.weigh();
             match self.session.next(now) {
                 Step::Ask(question) => {
+                    if self.is_due(&question, now) {
+                        self.flush().await?;
+                        if self.session.is_closing() {
+                            continue;
+                        }
+                    }
                     // Policy may take its time, and a commit takes milliseconds: meanwhile others read into the buffer, which is in
                     // the processor's cache.
                     self.buffer.lend_back_if_cheap();
                     let answer = self.ask(question).await;
                     now = self.now();
+                    self.owes_receipt |= matches!(answer, Answer::Accepted(_));
                     self.session.answer(now, answer);
                     continue;
                 }
@@ -175,6 +191,23 @@ impl Driver {
         }
     }
 
+    /// True when what was said is to be written before the question is asked. Other replies may wait for those to pipelined commands,
+    /// but not for long; that a message was accepted waits for nobody's policy and no disk: a client that does not hear of it sends it
+    /// again.
+    fn is_due(&mut self, question: &Question, now: Instant) -> bool {
+        if self.session.output().is_empty() {
+            return false;
+        }
+        let interest = &self.engine.interest;
+        let may_wait = match question {
+            Question::Data(_) | Question::XClient { .. } => true,
+            Question::RcptTo { .. } => interest.has(Event::RcptTo) || interest.has(Event::ListenerDomain),
+            other => event_of(other).is_some_and(|event| interest.has(event)),
+        };
+        let held = now.saturating_since(*self.held_since.get_or_insert(now));
+        self.owes_receipt && may_wait || held >= HELD_MAX
+    }
+
     /// Charges what content grew by. Gives content up when memory is out.
     fn weigh(&mut self) {
         let held = self.session.content_held();
@@ -183,7 +216,7 @@ impl Driver {
         if held != before {
             pressure.charge(content_growth(before, held));
         }
-        if held.1 > 0 && pressure.is_out_of_memory() && self.session.shed() {
+        if self.session.is_receiving() && pressure.is_out_of_memory() && self.session.shed() {
             pressure.credit(held.0 as u64);
             self.engine.metrics.content_shed.inc();
             self.content = (0, 0);
@@ -240,7 +273,7 @@ impl Driver {
         if self.timer.poll(cx, self.session.deadline()).is_ready() {
             return Poll::Ready(Woken::Late);
         }
-        if self.content.1 > 0 {
+        if self.session.is_receiving() {
             let out_of_memory = || {
                 let pressure = engine.pressure.clone();
                 async move { pressure.out_of_memory().await }
@@ -254,6 +287,7 @@ impl Driver {
         if !std::mem::replace(&mut self.greeted, true) && self.stream.has_input()? {
             self.session.early_talk(self.now());
         }
+        (self.owes_receipt, self.held_since) = (false, None);
         for rejection in self.session.take_rejections() {
             self.engine.log_rejection(&rejection, &self.slot.counts, &self.session, &self.conn);
         }
@@ -325,6 +359,7 @@ impl Driver {
 
     async fn answer_to(&mut self, question: Question) -> Answer {
         let policy = self.engine.policy.clone();
+        self.introduce(&question);
         let conn = self.conn.clone();
         let answer = match question {
             Question::ConnectionAccepted => {
@@ -347,6 +382,17 @@ impl Driver {
             Question::Data(transaction) => return self.transaction(*transaction).await,
         };
         answer.unwrap_or_else(|error| reject(self.engine.refuse(&self.profile, &error)))
+    }
+
+    /// Has scripts know what the client calls itself, whoever let that pass.
+    fn introduce(&mut self, question: &Question) {
+        let hello = self.session.hello();
+        let is_known =
+            self.known_hello.as_deref() == hello && !matches!(question, Question::Data(_) if hello.is_none());
+        if !is_known && !matches!(question, Question::Ehlo { .. } | Question::XClient { .. }) {
+            self.conn.set("ehlo_domain", hello.unwrap_or_default());
+            self.known_hello = hello.map(str::to_owned);
+        }
     }
 
     /// A proxy says for whom it speaks: what the listener does for its peer is for that client.
@@ -372,7 +418,7 @@ impl Driver {
             Err(refusal) => return reject(refusal),
         }
         describe(&conn, &self.profile, ends);
-        self.conn = conn;
+        (self.conn, self.known_hello) = (conn, None);
         self.for_reports_only = false;
         self.behind = ends.behind;
         self.ends = [peer, local].map(|end| end.ip().to_string());
@@ -441,7 +487,6 @@ impl Driver {
         self.buffer.lend_back();
         let Transaction { begun_at, content_at, received_at, .. } = transaction;
         let started = self.now();
-        self.conn.set("ehlo_domain", self.session.hello().unwrap_or_default());
         self.slot.counts.received();
         let arrival = Arrival {
             profile: &self.profile,
@@ -553,3 +598,5 @@ fn reject(refusal: Refusal) -> Answer {
 const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long a client whose content was cut off is listened to.
 const HEAR_OUT: std::time::Duration = std::time::Duration::from_secs(1);
+/// Longest time a reply waits for those to the commands behind it.
+const HELD_MAX: ::clock::Duration = ::clock::Duration::from_secs(1);

@@ -124,10 +124,15 @@ impl RemoteFiles {
     }
 }
 
-/// The text of a file.
+/// The text of a file. Policies and daemons name the two files that KumoMTA installs; who has not got them has the built-in rules, and
+/// nothing of the second.
 async fn read(lua: &Lua, file: &str) -> mlua::Result<String> {
-    if file == BUILT_IN {
+    let is_there = || std::path::Path::new(file).exists();
+    if file == BUILT_IN || file == INSTALLED && !is_there() {
         return Ok(include_str!("../../../../share/policy-extras/shaping.toml").to_owned());
+    }
+    if file == OF_COMMUNITY && !is_there() {
+        return Ok(String::new());
     }
     utf8(file, files::read(lua, file).await?)
 }
@@ -211,6 +216,10 @@ async fn site(cache: &MxCache, domain: &str) -> Resolved {
 
 /// The name of the file that is carried in the program.
 const BUILT_IN: &str = "postrider:shaping.toml";
+/// Where KumoMTA installs its default rules.
+const INSTALLED: &str = "/opt/kumomta/share/policy-extras/shaping.toml";
+/// Where it installs those of its users.
+const OF_COMMUNITY: &str = "/opt/kumomta/share/community/shaping.toml";
 /// How long what another server said counts while it says nothing.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 /// Files that are remembered.

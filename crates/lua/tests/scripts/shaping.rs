@@ -57,6 +57,22 @@ fn files_are_merged_and_wrong_ones_are_named() {
     assert_has(&error, &["kumo.shaping.load", "none.toml"]);
 }
 
+/// Policies of KumoMTA name the files that it installs; here they are not there.
+#[test]
+fn who_names_the_files_of_kumomta_has_the_built_in_rules() {
+    let folder = folder(&[]);
+    run(
+        folder.path(),
+        "local share = '/opt/kumomta/share/'
+         local one = kumo.shaping.load { 'postrider:shaping.toml' }
+         local other = kumo.shaping.load { share .. 'policy-extras/shaping.toml', share .. 'community/shaping.toml' }
+         assert(one:hash() == other:hash())
+         local ok, why = pcall(kumo.shaping.load, { share .. 'policy-extras/other.toml' })
+         assert(not ok and tostring(why):find('other.toml', 1, true), why)",
+    )
+    .expect("sound");
+}
+
 #[test]
 fn what_is_wrong_is_listed_by_severity() {
     let folder = folder(&[("a.toml", "[\"rolled.test\"]\nconnection_limit = 1\n")]);

@@ -58,6 +58,7 @@ impl LocalOpened {
         let lock = lock(dir)?;
         // Another process may have made it one of the other kind meanwhile.
         kind::check(dir, Kind::Files)?;
+        kind::tell_of_others(dir);
         let files = RealFiles::open(dir)?;
         let random = Path::new(RANDOM_SOURCE);
         let run = random_run(random).map_err(StoreError::io(random, "read random octets"))?;
