@@ -112,31 +112,13 @@ const DOMAINS_MAX: usize = 10_000;
 pub(crate) mod tests {
     use super::*;
     use crate::courier::tests::{World, courier};
-    use reports::{Alignment, Disposition, DmarcRow, DmarcSeen, PublishedPolicy, SpfSeen};
+    use crate::kind::tests::{dmarc_row, policy};
+    use reports::{Alignment, DmarcRow, DmarcSeen};
 
     pub(crate) fn failure(domain: &str, ruf: &str) -> FailureSeen {
-        let policy = PublishedPolicy {
-            is_dkim_strict: false,
-            is_spf_strict: false,
-            policy: Disposition::None,
-            subdomain_policy: Disposition::None,
-            percent: 100,
-            failure_options: "0".to_owned(),
-            reports_to: String::new(),
-        };
-        let row = DmarcRow {
-            source_ip: [192, 0, 2, 1].into(),
-            disposition: Disposition::None,
-            dkim: Alignment::Fail,
-            spf: Alignment::Fail,
-            overrides: Vec::new(),
-            header_from: domain.to_owned(),
-            envelope_from: String::new(),
-            dkim_results: Vec::new(),
-            spf_result: SpfSeen { domain: String::new(), is_helo: true, result: "none".to_owned() },
-        };
+        let row = DmarcRow { dkim: Alignment::Fail, header_from: domain.to_owned(), ..dmarc_row() };
         FailureSeen {
-            seen: DmarcSeen { domain: domain.to_owned(), policy, row, is_report: false },
+            seen: DmarcSeen { domain: domain.to_owned(), policy: policy(""), row, is_report: false },
             reports_to: ruf.to_owned(),
             id: "1".to_owned(),
             arrived_secs: 0,

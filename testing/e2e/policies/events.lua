@@ -49,6 +49,9 @@ kumo.on('smtp_server_mail_from', function(sender, conn_meta)
 end)
 
 kumo.on('smtp_server_rcpt_to', function(recipient)
+  if recipient.user == 'takes-a-second' then
+    kumo.sleep(1.1)
+  end
   act(recipient.user)
 end)
 

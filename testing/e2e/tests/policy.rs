@@ -64,6 +64,22 @@ fn that_a_message_was_taken_waits_for_nobodys_policy() {
     setup.server.stop();
 }
 
+/// A client gives up that hears nothing for five minutes, however many commands it has pipelined: what took a second is told before
+/// policy is asked again.
+#[test]
+fn replies_to_pipelined_commands_do_not_wait_for_the_last() {
+    let setup = Setup::new(&[]);
+    let mut client = setup.client();
+    client.expect("EHLO fine.test", 250);
+    client.expect("MAIL FROM:<a@source.test>", 250);
+    client.send("RCPT TO:<takes-a-second@target.test>\r\nRSET\r\nMAIL FROM:<slow@source.test>\r\n");
+    assert!(client.reply().text().contains("takes-a-second"));
+    assert_eq!(client.reply().text(), "Reset state");
+    std::fs::write(setup.scratch.join("events/go-on"), "").expect("written");
+    assert_eq!(client.reply().code, 250);
+    setup.server.stop();
+}
+
 /// Whoever let EHLO pass.
 #[test]
 fn policy_knows_what_the_client_calls_itself() {

@@ -124,7 +124,7 @@ struct Driver {
     known_hello: Option<String>,
     /// A message was accepted, and the client has not heard of it.
     owes_receipt: bool,
-    /// When a question was asked with replies that are not written.
+    /// When the first question was asked since the last write.
     held_since: Option<Instant>,
     /// What watchers must not see.
     secret: Secret,
@@ -195,6 +195,8 @@ impl Driver {
     /// but not for long; that a message was accepted waits for nobody's policy and no disk: a client that does not hear of it sends it
     /// again.
     fn is_due(&mut self, question: &Question, now: Instant) -> bool {
+        // From the first question on: what policy took for that, the client has waited already.
+        let held = now.saturating_since(*self.held_since.get_or_insert(now));
         if self.session.output().is_empty() {
             return false;
         }
@@ -204,7 +206,6 @@ impl Driver {
             Question::RcptTo { .. } => interest.has(Event::RcptTo) || interest.has(Event::ListenerDomain),
             other => event_of(other).is_some_and(|event| interest.has(event)),
         };
-        let held = now.saturating_since(*self.held_since.get_or_insert(now));
         self.owes_receipt && may_wait || held >= HELD_MAX
     }
 
@@ -598,5 +599,5 @@ fn reject(refusal: Refusal) -> Answer {
 const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long a client whose content was cut off is listened to.
 const HEAR_OUT: std::time::Duration = std::time::Duration::from_secs(1);
-/// Longest time a reply waits for those to the commands behind it.
+/// Once questions have taken so long, replies are written before the next is asked.
 const HELD_MAX: ::clock::Duration = ::clock::Duration::from_secs(1);
