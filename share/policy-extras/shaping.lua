@@ -130,7 +130,11 @@ function mod:setup_with_automation(options)
     end,
     -- For kumo.on('get_egress_path_config', ...). With `skip_make` the options come as a table.
     get_egress_path_config = function(domain, egress_source, site_name, skip_make)
-      local params = load_shaping_data():get_egress_path_config(domain, egress_source, site_name)
+      local data = load_shaping_data()
+      local params = data:get_egress_path_config(domain, egress_source, site_name)
+      if publishing then
+        publishing.hurry(domain, params, data:get_egress_path_config('', egress_source, ''))
+      end
       params.refresh_strategy = params.refresh_strategy or 'Epoch'
       if skip_make then
         return params

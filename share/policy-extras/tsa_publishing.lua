@@ -8,6 +8,10 @@ local utils = require 'policy-extras.policy_utils'
 local mod = {}
 
 local SUFFIX = '.tsa.kumomta'
+-- By the name of its queue, the URL of each daemon.
+local urls = {}
+-- What a `default` block says of these is meant for other people's servers.
+local RATES = { 'max_message_rate', 'max_connection_rate', 'max_deliveries_per_connection', 'source_selection_rate' }
 -- KumoMTA behaviour.
 local SKIPPED = { 'AdminRebind', 'DeferredInjectionRebind', 'Delayed', 'Reception', 'Rejection', 'XferIn', 'XferOut' }
 
@@ -61,7 +65,7 @@ end
 
 -- Registers what handles the records. To be called at the top level.
 function mod.install(options, load_shaping_data)
-  local urls = {}
+  urls = {}
   for _, url in ipairs(options.publish or {}) do
     -- Queues have names in lower case.
     urls[(url .. SUFFIX):lower()] = url
@@ -98,6 +102,18 @@ function mod.install(options, load_shaping_data)
     msg:set_meta('queue', hook_name)
     return true
   end)
+end
+
+-- Takes out of the options of a daemon's path the rates that every destination has: records that wait for their turn come too late, and
+-- with many refusals there are more of them than that. What a block says of this daemon counts.
+function mod.hurry(domain, params, of_everybody)
+  if urls[domain] then
+    for _, name in ipairs(RATES) do
+      if params[name] == of_everybody[name] then
+        params[name] = nil
+      end
+    end
+  end
 end
 
 -- Has records offered. To be called in `init`.

@@ -151,7 +151,7 @@ impl Automation {
                 let lasts = expires.unix_micros().saturating_sub(now.unix_micros());
                 if is_later {
                     observed.has_changed = true;
-                    held.effect = effect.clone();
+                    held.effect = effect.clone().renew(&held.effect);
                 }
                 if is_later && lasts.saturating_sub(told_for) >= lasts / 10 {
                     held.told_end = expires;
@@ -186,8 +186,9 @@ impl Cause<'_> {
             Action::Bounce => self.bounce(None, None),
             Action::BounceTenant => self.bounce(Some(self.tenant()?), None),
             Action::BounceCampaign => self.bounce(Some(self.tenant()?), Some(self.campaign()?)),
-            Action::SetConfig(set) => self.option(set, !self.matched.is_of_domain && self.goes_by_mx()),
-            Action::SetDomainConfig(set) => self.option(set, false),
+            Action::SetConfig(set) if self.matched.is_of_domain => self.option(set, None),
+            Action::SetConfig(set) => self.option(set, self.site()),
+            Action::SetDomainConfig(set) => self.option(set, None),
         }
     }
 
@@ -234,12 +235,13 @@ impl Cause<'_> {
         }
     }
 
-    /// False where policy names the hosts: the site of the domain in DNS is another then.
-    fn goes_by_mx(&self) -> bool {
-        !site_of_ready_queue(&self.record.site).starts_with(MX_LIST)
+    /// Where the mail went; none where policy names the hosts, and where nobody knows.
+    fn site(&self) -> Option<String> {
+        let site = site_of_ready_queue(&self.record.site);
+        (!site.is_empty() && !site.starts_with(MX_LIST)).then(|| site.to_owned())
     }
 
-    fn option(&self, set: &SetOption, is_of_site: bool) -> Result<Effect, String> {
+    fn option(&self, set: &SetOption, site: Option<String>) -> Result<Effect, String> {
         let domain = self.queue.effective_domain();
         if !is_domain_key(domain) {
             return Err(format!("{}: {domain:?} in `queue` is no domain that a shaping file can name", self.reason));
@@ -247,7 +249,7 @@ impl Cause<'_> {
         Ok(Effect::Option(OptionChange {
             rule_hash: self.rule_hash.to_owned(),
             domain: domain.to_owned(),
-            is_of_site,
+            site,
             source: self.source(),
             name: set.name.clone(),
             value: set.value.clone(),

@@ -75,10 +75,11 @@ pub struct ScheduledBounce {
 pub struct OptionChange {
     /// The rule, by its content.
     pub rule_hash: String,
-    /// To this domain.
+    /// To this domain; of several of one site, the one that came first.
     pub domain: String,
-    /// True when it is meant for the whole site of the domain.
-    pub is_of_site: bool,
+    /// To the whole of this site, which was the domain's then; without one to the domain alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
     /// From this source.
     pub source: String,
     /// The option.
@@ -108,7 +109,10 @@ impl fmt::Display for Effect {
                 let of = [part("campaign", &it.campaign), part("tenant", &it.tenant)].concat();
                 (format!("mail{of} to {} is bounced", it.domain), Some(&it.reason))
             }
-            Effect::Option(it) => (format!("{} from {} to {} is {}", it.name, it.source, it.domain, it.value), None),
+            Effect::Option(it) => {
+                let to = it.site.as_ref().unwrap_or(&it.domain);
+                (format!("{} from {} to {to} is {}", it.name, it.source, it.value), None)
+            }
         };
         write!(f, "{what} until {}", self.expires())?;
         reason.map_or(Ok(()), |reason| write!(f, ": {reason}"))
@@ -145,6 +149,15 @@ impl Effect {
         matches!(self, Effect::Option(_))
     }
 
+    /// Takes the place of an earlier one that is the same. Of a site the domain that came first stays, so that it is not another
+    /// file with each response.
+    pub(crate) fn renew(mut self, earlier: &Effect) -> Effect {
+        if let (Effect::Option(it), Effect::Option(earlier)) = (&mut self, earlier) {
+            it.domain.clone_from(&earlier.domain);
+        }
+        self
+    }
+
     pub(crate) fn identity(&self) -> Identity {
         let some = |text: &String| Some(text.clone());
         match self {
@@ -156,8 +169,9 @@ impl Effect {
                 Identity(2, vec![some(&it.domain), it.tenant.clone(), it.campaign.clone(), some(&it.rule_hash)])
             }
             Effect::Option(it) => {
-                let reach = it.is_of_site.then(String::new);
-                Identity(OPTIONS, vec![some(&it.domain), reach, some(&it.source), some(&it.name), some(&it.rule_hash)])
+                let domain = it.site.is_none().then(|| it.domain.clone());
+                let reach = it.site.clone();
+                Identity(OPTIONS, vec![domain, reach, some(&it.source), some(&it.name), some(&it.rule_hash)])
             }
         }
     }

@@ -16,4 +16,4 @@ mod overlay;
 pub use automation::{Automation, COUNTS_MAX, EFFECTS_MAX, OPTIONS_MAX, Observed};
 pub use effect::{Effect, OptionChange, ReadySuspension, ScheduledBounce, ScheduledSuspension};
 pub use matching::matching;
-pub use overlay::overlay;
+pub use overlay::{Sites, overlay};

@@ -21,7 +21,7 @@ pub struct Assembly {
     options: LoadOptions,
     default: Block,
     providers: Vec<NamedProvider>,
-    /// By domain, what documents say of it, in their order.
+    /// By domain or by the key of a site, what documents say of it, in their order.
     domains: BTreeMap<String, Vec<Said>>,
     reports: Reports,
 }
@@ -95,7 +95,7 @@ impl Assembly {
     /// The domains whose sites [`Assembly::build`] will ask for, each once: names in lower case.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         let of_sites = self.domains.iter().filter(|(_, said)| said.iter().any(|said| said.of_site));
-        of_sites.map(|(domain, _)| domain.as_str())
+        of_sites.map(|(domain, _)| domain.as_str()).filter(|key| site::site_of_key(key).is_none())
     }
 
     /// Lists a problem of whoever loaded the documents.
@@ -120,7 +120,7 @@ impl Assembly {
                 let new = || Site { name: name.clone(), domains: Vec::new(), block: Block::default() };
                 let site = sites.entry(site::folded(name).into_owned()).or_insert_with(new);
                 site.block.put_over(block);
-                if !site.domains.contains(&domain) {
+                if site::site_of_key(&domain).is_none() && !site.domains.contains(&domain) {
                     site.domains.push(domain);
                 }
             }
@@ -145,7 +145,8 @@ impl Assembly {
 
     fn sites_of(&mut self, resolve: &dyn Fn(&str) -> Resolved) -> BTreeMap<String, String> {
         let domains: Vec<String> = self.domains().map(str::to_owned).collect();
-        let mut sites = BTreeMap::new();
+        let named = |key: &String| Some((key.clone(), site::site_of_key(key)?.to_owned()));
+        let mut sites: BTreeMap<String, String> = self.domains.keys().filter_map(named).collect();
         for domain in domains {
             match resolve(&domain) {
                 Resolved::Site(name) if site::folded(&name).is_empty() => {

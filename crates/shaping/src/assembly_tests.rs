@@ -232,3 +232,17 @@ fn documents_fit_at_the_bound_and_not_beyond() {
         matches!(error, ShapingError::TooMany { what: "regular expressions", count, .. } if count == PATTERNS_MAX + 1)
     );
 }
+
+#[test]
+fn a_site_that_is_named_is_not_looked_up_and_goes_by_rank() {
+    let options = LoadOptions { aliased_site: Severity::Warn, ..LoadOptions::default() };
+    let file = json!({
+        "a.test": {"max_ready": 1}, "site:MX.a.test.": {"max_ready": 2, "sources": {"s": {"smtp_port": 26}}}, "site:x": {"max_ready": 3},
+    });
+    let assembly = assembly(&[file], options);
+    assert_eq!(assembly.domains().collect::<Vec<_>>(), ["a.test"]);
+    let shaping = assembly.build(&resolve);
+    assert_eq!((max_ready(&shaping, "a.test", "mx.a.test."), max_ready(&shaping, "b.test", "X")), (json!(2), json!(3)));
+    assert_eq!(shaping.warnings(), []);
+    assert_eq!(shaping.referenced_sources()["s"], ["site:mx.a.test."]);
+}

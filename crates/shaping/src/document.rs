@@ -62,7 +62,11 @@ impl Document {
                 }
                 domain => {
                     let folded = domain_name(&place, domain)?;
-                    document.domains.push((folded, DomainBlock::read(&place.name(domain), value)?));
+                    let block = DomainBlock::read(&place.name(domain), value)?;
+                    if site::site_of_key(&folded).is_some() && block.mx_rollup == Some(false) {
+                        return Err(place.name(domain).key(MX_ROLLUP).unlike("false", "true, as it is about a site"));
+                    }
+                    document.domains.push((folded, block));
                 }
             }
         }
@@ -154,7 +158,8 @@ fn null_at<'a>(place: &Place<'a>, value: &Value) -> Option<Place<'a>> {
 
 /// True when a document may have a block for a domain of that name: it is neither a key of the format nor looks like one misspelt.
 pub fn is_domain_key(key: &str) -> bool {
-    !site::folded(key).is_empty() && near_key(key).is_none() && !TOP_KEYS.contains(&key)
+    let is_of_format = TOP_KEYS.contains(&key) || near_key(key).is_some() || site::site_of_key(key).is_some();
+    !site::folded(key).is_empty() && !is_of_format
 }
 
 fn near_key(key: &str) -> Option<&'static str> {
@@ -165,14 +170,19 @@ fn near_key(key: &str) -> Option<&'static str> {
 fn domain_name(place: &Place<'_>, key: &str) -> Result<String, ShapingError> {
     let folded = site::folded(key);
     let near = near_key(key);
-    match folded.is_empty() || near.is_some() {
-        true => Err(place.unknown(key, near, "`default`, `provider` or the name of a domain".to_owned())),
+    let is_empty = folded.is_empty() || site::site_of_key(&folded).is_some_and(str::is_empty);
+    match is_empty || near.is_some() {
+        true => Err(place.unknown(key, near, "`default`, `provider`, the name of a domain or `site:NAME`".to_owned())),
         false => Ok(folded.into_owned()),
     }
 }
 
 /// Blocks of all documents together, those of sources included.
 pub const BLOCKS_MAX: usize = 65_536;
+
+/// The media type of shaping files in which sites may be named (`["site:NAME"]`). Whoever fetches one says so: KumoMTA's nodes do not
+/// know of it.
+pub const NAMED_SITES_MEDIA_TYPE: &str = "application/vnd.postrider.shaping+toml";
 
 const DEFAULT: &str = "default";
 const PROVIDER: &str = "provider";

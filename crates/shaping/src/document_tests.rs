@@ -110,7 +110,7 @@ fn toml_has_no_nothing() {
 
 #[test]
 fn a_word_near_a_key_of_the_format_is_no_domain() {
-    let expected = "expected `default`, `provider` or the name of a domain";
+    let expected = "expected `default`, `provider`, the name of a domain or `site:NAME`";
     for (key, want) in [
         ("providers", format!("unknown key \"providers\" (did you mean `provider`?), {expected}")),
         ("Default", format!("unknown key \"Default\" (did you mean `default`?), {expected}")),
@@ -265,4 +265,14 @@ fn blocks_and_expressions_fit_at_the_bound_and_not_beyond() {
     assert!(with_rules(PATTERNS_MAX).is_ok());
     let error = with_rules(PATTERNS_MAX + 1).unwrap_err();
     assert_eq!(error, "dir.d/a.json: 4097 regular expressions: expected at most 4096 in all documents together");
+}
+
+#[test]
+fn a_block_may_name_a_site() {
+    let file = |text: &str| Document::parse("a.toml", text);
+    assert_eq!(file("['site:(a|b).X.test.']\nmax_ready = 1").unwrap().domains[0].0, "site:(a|b).x.test");
+    let refused = file("['site:x.test']\nmx_rollup = false").unwrap_err().to_string();
+    assert!(refused.contains("invalid value \"false\": expected true, as it is about a site"), "{refused}");
+    let refused = file("['site:.']").unwrap_err().to_string();
+    assert!(refused.contains("`site:NAME`"), "{refused}");
 }

@@ -24,10 +24,10 @@ mod shaping;
 mod site;
 
 pub use assembly::{Assembly, DOCUMENTS_MAX, Resolved};
-pub use document::{BLOCKS_MAX, Document, is_domain_key};
+pub use document::{BLOCKS_MAX, Document, NAMED_SITES_MEDIA_TYPE, is_domain_key};
 pub use error::ShapingError;
 pub use load_options::{LoadOptions, Severity};
 pub use problem::Problem;
 pub use rule::{Action, MatchFailure, PATTERN_OCTETS_MAX, PATTERNS_MAX, Rule, SetOption};
 pub use shaping::{LogRecordView, MatchedRule, RuleMatches, Shaping};
-pub use site::{HOSTS_MAX, hosts_of_site, site_of_ready_queue};
+pub use site::{HOSTS_MAX, hosts_of_site, key_of_site, site_of_ready_queue};

@@ -33,6 +33,16 @@ pub fn site_of_ready_queue(name: &str) -> &str {
     }
 }
 
+/// The key of the block of a site that is named itself, not by one of its domains.
+pub fn key_of_site(site: &str) -> String {
+    format!("{KEY_PREFIX}{site}")
+}
+
+/// The name of the site that a key of a shaping file is about; none when the key is a domain.
+pub(crate) fn site_of_key(key: &str) -> Option<&str> {
+    key.strip_prefix(KEY_PREFIX)
+}
+
 /// The one form in which names are compared: lower case, without final dots.
 pub(crate) fn folded(name: &str) -> Cow<'_, str> {
     let name = name.trim_end_matches('.');
@@ -84,6 +94,8 @@ fn without_port(name: &str) -> &str {
 
 /// Hosts of one site. Real ones have up to some dozen; 5 hosts of different providers with 4 labels each fold to 625.
 pub const HOSTS_MAX: usize = 1024;
+/// How keys of sites begin; no domain has a colon.
+const KEY_PREFIX: &str = "site:";
 /// How the site of a queue with an `mx_list` begins.
 const MX_LIST_PREFIX: &str = "mx_list:";
 

@@ -8,15 +8,16 @@ use admin::{
     AdminError, Content, Current, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, daemon_endpoints,
     json_body, probe_endpoints, read_json,
 };
-use automation::overlay;
+use automation::{Sites, overlay};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::HttpListener;
 use engine::Gate;
 use record::LogRecord;
 use serde_json::{Value, json};
+use shaping::NAMED_SITES_MEDIA_TYPE;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -30,8 +31,8 @@ pub struct TsaService {
 /// A log record; what is in it, [`LogRecord`] knows.
 struct Record;
 
-/// A shaping file.
-struct Toml(String);
+/// A shaping file, and how its sites are written.
+struct Toml(String, Sites);
 
 /// A list, in KumoMTA's form.
 struct List(Value);
@@ -105,8 +106,12 @@ async fn publish(State(shared): State<Shared>, _: Takes<Record>, request: Reques
     }
 }
 
-async fn shaping_file(State(shared): State<Shared>) -> Toml {
-    Toml(shared.keeper.in_force(|effects| overlay(effects)))
+/// With sites by name for those who say that they know of them.
+async fn shaping_file(State(shared): State<Shared>, headers: HeaderMap) -> Toml {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    let is_known = accepted.flat_map(|accept| accept.split([',', ';'])).any(|media| media.trim() == NAMED_SITES_MEDIA_TYPE);
+    let sites = if is_known { Sites::Named } else { Sites::OfDomains };
+    Toml(shared.keeper.in_force(|effects| overlay(effects, sites)), sites)
 }
 
 async fn suspended_list(State(shared): State<Shared>) -> Result<List, Failed> {
@@ -154,7 +159,8 @@ impl Content for Record {
 
 impl IntoResponse for Toml {
     fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, TOML)], self.0).into_response()
+        let media = if self.1 == Sites::Named { NAMED_SITES_MEDIA_TYPE } else { TOML };
+        ([(header::CONTENT_TYPE, media), (header::VARY, "accept")], self.0).into_response()
     }
 }
 

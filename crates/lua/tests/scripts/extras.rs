@@ -474,6 +474,29 @@ fn paths_come_from_shaping_files_and_are_checked() {
     assert_has(&unknown.to_string(), &["unknown option `publich`", "(did you mean `publish`?)"]);
 }
 
+#[test]
+fn records_for_a_daemon_do_not_wait_for_the_rates_of_others() {
+    const SHAPING: &str = "[\"default\"]\nconnection_limit = 7\nmax_message_rate = \"100/s\"\nmax_connection_rate = \"9/min\"\n\
+        max_deliveries_per_connection = 5\n[\"http://127.0.0.1:1.tsa.kumomta\"]\nmx_rollup = false\nmax_connection_rate = \"3/min\"\n";
+    let site = Site::new(
+        &[("s.toml", SHAPING)],
+        "local shaper = require('policy-extras.shaping'):setup_with_automation { no_default_files = true, \
+           extra_files = { folder .. '/s.toml' }, publish = { 'http://127.0.0.1:1' } } \
+         kumo.on('get_egress_path_config', shaper.get_egress_path_config)",
+    );
+    let path = |domain: &str| {
+        let path = site.ask(site.policy.get_egress_path_config(domain.to_owned(), "ip-1".to_owned(), domain.to_owned()));
+        let path = path.expect("sound");
+        let rate = |rate: Option<config::ThrottleSpec>| rate.map(|rate| (rate.limit, rate.period_s));
+        let messages = path.max_deliveries_per_connection;
+        (path.connection_limit.limit, rate(path.max_message_rate), rate(path.max_connection_rate), messages)
+    };
+    assert_eq!(path("other.test"), (7, Some((100, 1)), Some((9, 60)), 5));
+    let of_daemon = path("http://127.0.0.1:1.tsa.kumomta");
+    assert_eq!((of_daemon.0, of_daemon.1, of_daemon.2), (7, None, Some((3, 60))), "its own block counts");
+    assert_ne!(of_daemon.3, 5);
+}
+
 /// A text or nothing in place of a list has no items: the helper would do nothing, and say nothing.
 #[test]
 fn helpers_say_what_they_were_given_in_place_of_files() {
