@@ -285,6 +285,13 @@ upgraded() {
   pid=$(of MainPID)
   no_sink
   send 10
+  # A policy that the new version refuses leaves the old one where it is.
+  cp -p "$POLICY/init.lua" /sound.lua
+  echo "error 'not like this'" >>"$POLICY/init.lua"
+  dpkg -i /new.deb >/said 2>&1 || fail "dpkg -i: $(cat /said)"
+  grep -q "not like this" /said && grep -q "the new version refuses the policy" /said || fail "it does not say so: $(cat /said)"
+  shows ActiveState=active SubState=running "MainPID=$pid" NRestarts=0
+  cp -p /sound.lua "$POLICY/init.lua"
   dpkg -i /new.deb >/said 2>&1 || fail "dpkg -i: $(cat /said)"
   shows ActiveState=active SubState=running StatusText=serving NRestarts=0
   [ "$(of MainPID)" != "$pid" ] || fail "the old program runs on"

@@ -117,8 +117,10 @@ impl Engine {
         if tokio::time::timeout(REPORTS_MAX, self.close_domain_reports()).await.is_err() {
             tracing::error!("what is counted for reports is not written within {REPORTS_MAX:?}");
         }
-        if let Err(error) = self.spool.close().await {
-            tracing::error!("spool: {error}");
+        match tokio::time::timeout(CLOSE_MAX, self.spool.close()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!("spool: {error}"),
+            Err(_) => tracing::error!("the spool was not closed within {CLOSE_MAX:?}: its disk does not answer"),
         }
         let logs = self.all_logs();
         let accounts = self.gate.accounts().clone();
@@ -128,10 +130,17 @@ impl Engine {
             logs.iter().for_each(telemetry::LogWriter::close);
             accounts.close();
         };
-        let closed = tokio::task::spawn_blocking(close).await;
-        if let Err(error) = closed {
-            tracing::error!("closing logs: {error}");
+        match tokio::time::timeout(CLOSE_MAX, tokio::task::spawn_blocking(close)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!("closing logs: {error}"),
+            Err(_) => tracing::error!("logs were not closed within {CLOSE_MAX:?}: their disk does not answer"),
         }
+    }
+
+    /// The longest that [`Engine::drain`] takes with this `grace` and what is in hand now.
+    pub fn drains_within(&self, grace: Duration) -> Duration {
+        let asked_for = self.longest_shutdown().min(SHUTDOWN_TIMEOUT_MAX) + SETTLING;
+        asked_for.max(grace) + grace + SPOOLING_MIN + LAST_WORDS + REPORTS_MAX + 2 * CLOSE_MAX
     }
 
     /// Policy hears of the end, and has a moment.
@@ -168,5 +177,7 @@ const SPOOLING_MIN: Duration = Duration::from_secs(2);
 const SETTLING: Duration = Duration::from_secs(1);
 /// What is counted for reports has so long to be written: a disk that hangs must not keep the spool from closing.
 const REPORTS_MAX: Duration = Duration::from_secs(5);
+/// Spool and logs have so long to be closed, each: what was promised is on the disk already.
+const CLOSE_MAX: Duration = Duration::from_secs(15);
 /// Longest time a path can hold up the end.
 const SHUTDOWN_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);

@@ -302,7 +302,7 @@ impl Stops {
     async fn run(mut self, engine: &Engine, supervisor: &Supervisor, held: &Held) -> anyhow::Result<Ended> {
         let mut ended = self.end(engine, held).await;
         match ended {
-            Ended::With(_) => supervisor.stopping(),
+            Ended::With(_) => supervisor.stopping(engine.drains_within(DRAIN_GRACE)),
             // The process stays, and will say that it is ready again.
             Ended::ToBeReplaced(_) => supervisor.reloading(),
         }

@@ -92,9 +92,9 @@ impl Supervisor {
         }
     }
 
-    /// Nothing new is taken any more.
-    pub fn stopping(&self) {
-        self.say("STOPPING=1\nSTATUS=finishing what is in hand");
+    /// Nothing new is taken any more, and all is over `within` this time: the manager waits for that, whatever its own limit is.
+    pub fn stopping(&self, within: Duration) {
+        self.say(&format!("STOPPING=1\nSTATUS=finishing what is in hand\nEXTEND_TIMEOUT_USEC={}", within.as_micros()));
     }
 
     /// Tells the manager that the program is alive, twice in the time within which it wants to hear so, each time `pulse` came
@@ -188,14 +188,15 @@ mod tests {
             supervisor.ready();
             supervisor.reloading();
             supervisor.reloaded(Some("init.lua:1: oops\nmore"));
-            supervisor.stopping();
+            supervisor.stopping(Duration::from_secs(90));
             assert_eq!(heard(&manager).expect("word"), "READY=1\nSTATUS=serving");
             let word = heard(&manager).expect("word");
             let (first, usec) = word.split_once("\nMONOTONIC_USEC=").expect("two lines");
             assert!(first == "RELOADING=1" && usec.parse::<u64>().is_ok_and(|usec| usec > 0), "{word}");
             let word = heard(&manager).expect("word");
             assert_eq!(word, "READY=1\nSTATUS=serving; configuration stays as it was: init.lua:1: oops");
-            assert_eq!(heard(&manager).expect("word"), "STOPPING=1\nSTATUS=finishing what is in hand");
+            let word = heard(&manager).expect("word");
+            assert_eq!(word, "STOPPING=1\nSTATUS=finishing what is in hand\nEXTEND_TIMEOUT_USEC=90000000");
         }
     }
 

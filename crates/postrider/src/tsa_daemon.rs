@@ -105,7 +105,7 @@ async fn run_async(
     supervisor.ready();
     let stopped = async {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        supervisor.stopping();
+        supervisor.stopping(STOP_MAX * 2);
         tracing::info!("stopping");
         // Somebody listens: the receiver above.
         let _ = stopping.send(true);

@@ -22,6 +22,7 @@ end
 on('parameters', 'smtp_server_get_dynamic_parameters', function(listener, conn_meta)
   local from = conn_meta:get_meta 'received_from'
   if from:find '^10%.0%.0%.9:' then
+    conn_meta:set_meta('seen_later', 'by policy')
     return { hostname = 'nine.test', banner = 'for ' .. from, max_message_size = 100, meta = { seen = listener } }
   elseif from:find '^10%.0%.0%.66:' then
     kumo.reject(554, '5.7.1 not you')

@@ -139,7 +139,8 @@ fn a_listener_may_speak_nothing_but_tls() {
 
 #[test]
 fn what_a_session_runs_by_is_for_policy_to_say() {
-    let setup = Setup::new("allow_xclient = true, relay_hosts = { '0.0.0.0/0' }", "parameters");
+    let esmtp = "allow_xclient = true, relay_hosts = { '0.0.0.0/0' }, meta = { seen_later = 'of the listener' }";
+    let setup = Setup::new(esmtp, "parameters");
     let mut client = setup.client();
     assert!(client.say("EHLO a.test").text().contains("SIZE 20971520"), "nothing was said of this one");
     let banner = client.say("XCLIENT ADDR=10.0.0.9 PORT=99");
@@ -149,6 +150,7 @@ fn what_a_session_runs_by_is_for_policy_to_say() {
     assert_eq!(client.submit("a@from.test", "b@to.test", "x").code, 250);
     let record = &setup.records("Reception", 1)[0];
     assert_eq!(record["meta"]["seen"], "at once", "the message's own word is the last");
+    assert_eq!(record["meta"]["seen_later"], "by policy", "and policy's is behind the listener's");
     // A rejection, and an option that does not exist, end the session.
     let mut client = setup.client();
     let reply = client.say("XCLIENT ADDR=10.0.0.66");

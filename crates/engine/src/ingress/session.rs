@@ -51,21 +51,22 @@ pub(crate) async fn run(
     let conn = ConnMeta::of_session(session_id.into());
     describe(&conn, &profile, ends);
     let begin = |profile: &Profile| Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
-    let profile = match profile.clone().by_policy(&engine, ends, &conn).await {
+    let of_listener = profile;
+    let profile = match of_listener.clone().by_policy(&engine, ends, &conn).await {
         Ok(profile) => profile,
         Err(Refusal { reply, .. }) => {
             slot.counts.denied();
             let rejection =
                 Rejection { reply: reply.clone(), command: String::new(), sender: None, recipients: Vec::new() };
-            engine.log_rejection(&rejection, &slot.counts, &begin(&profile), &conn);
+            engine.log_rejection(&rejection, &slot.counts, &begin(&of_listener), &conn);
             // A client that expects TLS reads nothing else.
-            if profile.params.implicit_tls {
+            if of_listener.params.implicit_tls {
                 return;
             }
             return refuse(stream, &reply, slot).await;
         }
     };
-    describe(&conn, &profile, ends);
+    describe_changes(&conn, &of_listener, &profile);
     let session = begin(&profile);
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
     let timer = StandingTimer::new(engine.clock);
@@ -414,11 +415,11 @@ impl Driver {
             self.conn.get(name).into_iter().for_each(|value| conn.set(name, value));
         }
         describe(&conn, &profile, ends);
-        match profile.by_policy(&self.engine, ends, &conn).await {
-            Ok(profile) => self.profile = profile,
+        match profile.clone().by_policy(&self.engine, ends, &conn).await {
+            Ok(of_policy) => self.profile = of_policy,
             Err(refusal) => return reject(refusal),
         }
-        describe(&conn, &self.profile, ends);
+        describe_changes(&conn, &profile, &self.profile);
         (self.conn, self.known_hello) = (conn, None);
         self.for_reports_only = false;
         self.behind = ends.behind;
@@ -583,6 +584,15 @@ fn describe(conn: &ConnMeta, profile: &Profile, Ends { peer, local, behind }: En
     if let Some((proxy, server)) = behind {
         conn.set("orig_received_from", proxy.to_string());
         conn.set("orig_received_via", server.to_string());
+    }
+}
+
+/// Puts there what policy has made another in the options of the session; what it wrote there itself stays.
+fn describe_changes(conn: &ConnMeta, before: &Profile, after: &Profile) {
+    let changed = after.params.meta.iter().filter(|(name, value)| before.params.meta.get(*name) != Some(*value));
+    changed.for_each(|(name, value)| conn.set(name.clone(), value.clone()));
+    if before.hostname != after.hostname {
+        conn.set("hostname", after.hostname.clone());
     }
 }
 
