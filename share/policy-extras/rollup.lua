@@ -57,8 +57,8 @@ function mod.reroute_using_ip_rollup(msg, by_suffix)
   end
 end
 
--- For a routing domain that ends in `.ip_rollup`: sends to the addresses of the domain's most preferred exchangers, by putting
--- them into `params.protocol`.
+-- For a routing domain that ends in `.ip_rollup`: sends to the addresses of the domain's exchangers, by putting them into
+-- `params.protocol`. By addresses alone: under the names of hosts, each domain would have a ready queue of its own.
 function mod.apply_ip_rollup_to_queue_config(domain, routing_domain, params)
   if not routing_domain or not kumo.string.ends_with(routing_domain, SUFFIX) then
     return
@@ -66,11 +66,16 @@ function mod.apply_ip_rollup_to_queue_config(domain, routing_domain, params)
   local mx = kumo.dns.lookup_mx(domain)
   local list = {}
   for _, host in ipairs(mx.hosts) do
-    for _, addr in ipairs(kumo.dns.lookup_addr(host)) do
-      list[#list + 1] = { name = host, addr = addr }
+    local addresses = kumo.dns.lookup_addr(host)
+    table.sort(addresses)
+    for _, addr in ipairs(addresses) do
+      local entry = '[' .. addr .. ']'
+      if not list[entry] then
+        list[entry], list[#list + 1] = true, entry
+      end
     end
   end
-  params.protocol = { smtp = { mx_list = list } }
+  params.protocol = { smtp = { mx_list = table.move(list, 1, #list, 1, {}) } }
 end
 
 return mod

@@ -10,7 +10,7 @@ use crate::answer::Failed;
 use crate::front::Front;
 use crate::inject::Listener;
 use crate::serve::{HEAD_MAX, serve};
-use crate::socket::{Peer, Socket};
+use crate::socket::{Peer, Socket, TIME_TO_ASK};
 use crate::unpack::linger;
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -27,6 +27,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tower::{Layer, Service};
 
@@ -67,7 +68,7 @@ impl Current {
     /// In clear and without routes.
     #[cfg(test)]
     pub fn bare() -> Current {
-        let said = Listener { hostname: None, window: std::time::Duration::ZERO, body_octets_max: 0 };
+        let said = Listener { hostname: None, window: Duration::ZERO, body_octets_max: 0 };
         Current(Arc::new(ArcSwap::from_pointee(Face { identity: None, routes: Router::new(), said })))
     }
 
@@ -89,9 +90,24 @@ impl Current {
         S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
     {
+        self.serve_patiently(socket, layers, stop, || TIME_TO_ASK).await;
+    }
+
+    /// The same, where it turns out at the end how long there is time to ask.
+    pub(crate) async fn serve_patiently<L, S>(
+        self,
+        socket: TcpListener,
+        layers: L,
+        stop: impl Future<Output = ()> + Send + 'static,
+        patience: impl FnOnce() -> Duration + Send + 'static,
+    ) where
+        L: Layer<Answers, Service = S>,
+        S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+    {
         let via = Via(socket.local_addr().unwrap_or(NO_ADDRESS));
         let is_closed = Arc::new(AtomicBool::new(false));
-        let (socket, over) = Socket::new(socket, self.clone(), stop, is_closed.clone());
+        let (socket, over) = Socket::new(socket, self.clone(), stop, is_closed.clone(), patience);
         let answers = layers.layer(Answers { current: self, via, is_closed });
         serve(socket, answers, over, HEAD_MAX).await;
     }

@@ -62,6 +62,8 @@ pub use forms::{Content, JsonOf, Schemas, Way};
 pub use front::Front;
 pub use local::Local;
 use net::tls::TlsError;
+use socket::TIME_TO_ASK;
+use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpListener;
 
@@ -95,10 +97,13 @@ impl HttpService {
         &self.current
     }
 
-    /// Serves until it is `closed`; what was asked by then is answered. Once draining begins, that is "shutting down".
+    /// Serves until it is `closed`; what was asked by then is answered. Once draining begins, that is "shutting down", and who has asked
+    /// nothing when it is closed then is not waited for.
     pub async fn serve(self, socket: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
         let HttpService { current, engine } = self;
-        current.serve(socket, middleware::from_fn_with_state(engine, liveness::while_serving), closed).await;
+        let layer = middleware::from_fn_with_state(engine.clone(), liveness::while_serving);
+        let patience = move || if engine.is_serving() { TIME_TO_ASK } else { Duration::ZERO };
+        current.serve_patiently(socket, layer, closed, patience).await;
     }
 }
 

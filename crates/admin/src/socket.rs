@@ -81,19 +81,20 @@ pub(crate) struct Connection {
 }
 
 impl Socket {
-    /// With what tells when connections may end.
+    /// With what tells when connections may end: `patience` after nobody is accepted any more.
     pub fn new(
         tcp: TcpListener,
         current: Current,
         stop: impl Future<Output = ()> + Send + 'static,
         is_closed: Arc<AtomicBool>,
+        patience: impl FnOnce() -> Duration + Send + 'static,
     ) -> (Socket, impl Future<Output = ()> + Send + 'static) {
         let (accepting, stopped) = oneshot::channel::<()>();
         let over = async move {
             // Nothing is ever sent: it ends when the sender is gone.
             _ = stopped.await;
             is_closed.store(true, Ordering::Relaxed);
-            tokio::time::sleep(TIME_TO_ASK).await;
+            tokio::time::sleep(patience()).await;
         };
         let places = Places::of(places());
         let crowded = places.crowded.clone();
@@ -234,6 +235,6 @@ const HANDSHAKES_MAX: usize = 256;
 /// How long one may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// How long a client may take, once it is connected, until what it asks is here: the way there and back.
-const TIME_TO_ASK: Duration = Duration::from_millis(500);
+pub(crate) const TIME_TO_ASK: Duration = Duration::from_millis(500);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -174,7 +174,9 @@ fn rules_of_a_domain_alone_are_about_it_alone() {
          [['default'.automation]]\nregex = 'b'\nduration = '1h'\naction = { SetDomainConfig = { name = 'max_ready', value = 9 } }",
     );
     play.hear(0, "d.test", "s", "a");
-    let read = |play: &Play| -> Value { toml::from_str(&overlay(play.automation.effects(at(1)), Sites::OfDomains)).expect("TOML") };
+    let read = |play: &Play| -> Value {
+        toml::from_str(&overlay(play.automation.effects(at(1)), Sites::OfDomains)).expect("TOML")
+    };
     assert_eq!(read(&play), json!({"d.test": {"mx_rollup": false, "sources": {"s": {"connection_limit": 1}}}}));
     play.hear(0, "other.test", "s", "b");
     assert_eq!(read(&play)["other.test"]["mx_rollup"], false);

@@ -110,6 +110,10 @@ impl Engine {
             tracing::warn!("some deliveries did not end within {for_deliveries:?}; what they held stays in the spool");
             self.deliveries.abort().await;
         }
+        // Who is not told that his mail was taken gives it again.
+        if let Some(sockets) = self.sockets.get() {
+            sockets.answered().await;
+        }
         self.drain_hooks(begun + for_deliveries + (grace - for_sessions) / 2).await;
         self.tell_of_the_end().await;
         let end = begun + for_deliveries + (grace - for_sessions);
@@ -140,7 +144,7 @@ impl Engine {
     /// The longest that [`Engine::drain`] takes with this `grace` and what is in hand now.
     pub fn drains_within(&self, grace: Duration) -> Duration {
         let asked_for = self.longest_shutdown().min(SHUTDOWN_TIMEOUT_MAX) + SETTLING;
-        asked_for.max(grace) + grace + SPOOLING_MIN + LAST_WORDS + REPORTS_MAX + 2 * CLOSE_MAX
+        asked_for.max(grace) + grace + ANSWERS_MAX + SPOOLING_MIN + LAST_WORDS + REPORTS_MAX + 2 * CLOSE_MAX
     }
 
     /// Policy hears of the end, and has a moment.
@@ -154,6 +158,9 @@ impl Engine {
 
     /// Writes what is in memory only, and waits for it until `end`.
     async fn spool_the_rest(&self, end: tokio::time::Instant) {
+        if tokio::time::timeout_at(end, self.keepers.drain()).await.is_err() {
+            tracing::error!("the spool did not keep in time what was to be transferred: it may be there twice");
+        }
         let abandoned = self.take_abandoned();
         self.with_queue(|q, now| {
             abandoned.into_iter().for_each(|queued| q.abandoned(queued));
@@ -169,6 +176,8 @@ impl Engine {
 
 /// The part of the grace that sessions and deliveries have; the rest is for what must be written.
 const SESSIONS_SHARE: f32 = 0.8;
+/// About how long listeners take for [`crate::Sockets::answered`].
+const ANSWERS_MAX: Duration = Duration::from_secs(2);
 /// How long policy may take for `shutdown_logging`.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What came back last has so long to be written, whatever the others took.

@@ -143,6 +143,8 @@ pub struct Shared {
     pub(crate) deliveries: Tasks,
     /// Appends of messages that are in memory only.
     pub(crate) spoolers: Tasks,
+    /// Who has the spool keep messages that are in hand.
+    pub(crate) keepers: Tasks,
     /// What works off records behind.
     pub(crate) hook_tasks: Tasks,
     /// Who wakes a connection, what it holds, what it does.
@@ -249,6 +251,7 @@ impl Engine {
             sessions: Tasks::on(&parts.threads.main),
             deliveries: Tasks::on(&parts.threads.main),
             spoolers: Tasks::on(&parts.threads.main),
+            keepers: Tasks::on(&parts.threads.main),
             hook_tasks: Tasks::on(&parts.threads.main),
             threads: parts.threads,
             connections: Mutex::default(),

@@ -2,6 +2,8 @@
 
 use crate::engine::Engine;
 use policy::{Interest, Startup};
+use std::future::Future;
+use std::pin::Pin;
 
 /// The sockets of listeners.
 pub trait Sockets: Send + Sync {
@@ -14,6 +16,9 @@ pub trait Sockets: Send + Sync {
     /// # Errors
     /// A socket or a certificate cannot be had.
     fn prepare(&self, engine: &Engine, startup: &Startup, interest: Interest) -> Result<SocketsChange, String>;
+
+    /// Ends listeners for HTTP; completes when what they were asked is answered, or after a while.
+    fn answered(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 /// Opens and closes.

@@ -30,9 +30,9 @@ impl Draft {
         let written = serde_json::to_writer(&mut json, &fields);
         debug_assert!(written.is_ok(), "{written:?}");
         let encoded = STANDARD.encode(&json);
-        // Folded so that no line grows beyond what every relay takes.
-        let lines: Vec<&str> =
-            encoded.as_bytes().chunks(LINE_OCTETS).filter_map(|l| core::str::from_utf8(l).ok()).collect();
+        // Folded so that no line grows beyond RFC 5322 section 2.1.1, and not sooner: whoever reads it wants one word.
+        let line = LINE_OCTETS.saturating_sub(header_name.len()).max(LINE_OCTETS_MIN);
+        let lines: Vec<&str> = encoded.as_bytes().chunks(line).filter_map(|l| core::str::from_utf8(l).ok()).collect();
         let value = lines.join("\r\n\t");
         self.edit_headers().0.prepend(header_name, value.as_bytes(), ValueForm::Raw)
     }
@@ -40,5 +40,7 @@ impl Draft {
 
 /// What its content is expected to take.
 const VALUE_OCTETS: usize = 320;
-/// Octets of base64 on one line.
-const LINE_OCTETS: usize = 72;
+/// Octets of name and base64 on one line.
+const LINE_OCTETS: usize = 990;
+/// With a name of whatever length before it.
+const LINE_OCTETS_MIN: usize = 72;

@@ -66,7 +66,7 @@ pub fn check_fix(
     if found.intersects(checks) {
         return Ok(Outcome::Issues(found.intersection(checks)));
     }
-    let to_fix = found.intersection(fixes);
+    let to_fix = found.intersection(fixes).without(Conformance::NOT_MENDED);
     if to_fix.is_empty() {
         return Ok(Outcome::Unchanged);
     }

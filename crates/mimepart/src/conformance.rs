@@ -3,14 +3,15 @@
 //! [`Conformance`] is a set of flags, named as KumoMTA names them; [`Conformance::of`] finds them. Looks at the header of
 //! every part, and at the octets as a whole for line ends, line lengths and 8-bit octets.
 
-use crate::part::Body;
+use crate::parse::is_usable as is_usable_boundary;
+use crate::part::{Body, DEPTH_MAX};
 use crate::transfer::{LINE_OCTETS_MAX, has_canonical_line_ends, longest_line};
 use crate::{MimePart, PartError};
 use core::fmt;
 
 /// A set of conditions that make a message unfit to be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conformance(u8);
+pub struct Conformance(u16);
 
 impl Conformance {
     /// A line of a header without a colon, or no header where one must be.
@@ -29,10 +30,17 @@ impl Conformance {
     pub const MISSING_MESSAGE_ID_HEADER: Conformance = Conformance(1 << 6);
     /// No MIME-Version (RFC 2045 section 4).
     pub const MISSING_MIME_VERSION: Conformance = Conformance(1 << 7);
+    /// Parts within parts beyond what is looked at ([`crate::limits::DEPTH_MAX`]): the innermost is taken for one.
+    pub const MIME_NESTING_LIMIT_EXCEEDED: Conformance = Conformance(1 << 8);
+    /// A multipart without a boundary, or with one that cannot be used: it is taken for one part (RFC 2046 section 5.1.1).
+    pub const MIME_INVALID_BOUNDARY: Conformance = Conformance(1 << 9);
     /// No flag.
     pub const NONE: Conformance = Conformance(0);
     /// All flags.
-    pub const ALL: Conformance = Conformance(u8::MAX);
+    pub const ALL: Conformance = Conformance((1 << 10) - 1);
+    /// Those that are found and cannot be mended: nobody knows what was meant.
+    pub const NOT_MENDED: Conformance =
+        Conformance(Self::MIME_NESTING_LIMIT_EXCEEDED.0 | Self::MIME_INVALID_BOUNDARY.0);
 
     /// Flags from text, `A|B`; blanks around a name and letters of any case are fine, nothing is no flag.
     ///
@@ -64,7 +72,7 @@ impl Conformance {
         note(Conformance::MISSING_DATE_HEADER, message.headers.first("Date").is_none());
         note(Conformance::MISSING_MESSAGE_ID_HEADER, message.headers.first("Message-ID").is_none());
         note(Conformance::MISSING_MIME_VERSION, message.headers.first("MIME-Version").is_none());
-        found.union(of_headers(message))
+        found.union(of_headers(message, 1))
     }
 
     /// All flags of both.
@@ -75,6 +83,11 @@ impl Conformance {
     /// The flags both have.
     pub fn intersection(self, other: Conformance) -> Conformance {
         Conformance(self.0 & other.0)
+    }
+
+    /// The flags that the other has not.
+    pub fn without(self, other: Conformance) -> Conformance {
+        Conformance(self.0 & !other.0)
     }
 
     /// True without a flag.
@@ -95,8 +108,8 @@ impl fmt::Display for Conformance {
     }
 }
 
-/// What is wrong with the headers of a part and its children.
-fn of_headers(part: &MimePart) -> Conformance {
+/// What is wrong with the headers of a part on this level, the root's being the first, and its children.
+fn of_headers(part: &MimePart, depth: usize) -> Conformance {
     let mut found = Conformance::NONE;
     for field in part.headers.fields() {
         if field.name.is_empty() {
@@ -109,7 +122,17 @@ fn of_headers(part: &MimePart) -> Conformance {
     if part.separator.is_empty() && has_body {
         found = found.union(Conformance::MISSING_COLON_VALUE);
     }
-    part.children().map(of_headers).fold(found, Conformance::union)
+    if matches!(part.body, Body::Leaf(_))
+        && let Some(content_type) = part.headers.content_type().filter(|it| it.is_kind("multipart"))
+    {
+        let is_usable = content_type.parameter("boundary").is_some_and(is_usable_boundary);
+        found = found.union(match is_usable {
+            false => Conformance::MIME_INVALID_BOUNDARY,
+            true if depth >= DEPTH_MAX => Conformance::MIME_NESTING_LIMIT_EXCEEDED,
+            true => Conformance::NONE,
+        });
+    }
+    part.children().map(|child| of_headers(child, depth + 1)).fold(found, Conformance::union)
 }
 
 fn unknown(name: &str) -> PartError {
@@ -136,7 +159,7 @@ fn distance(known: &str, name: &str) -> usize {
     row[name.len()]
 }
 
-const NAMES: [(&str, Conformance); 8] = [
+const NAMES: [(&str, Conformance); 10] = [
     ("MISSING_COLON_VALUE", Conformance::MISSING_COLON_VALUE),
     ("NON_CANONICAL_LINE_ENDINGS", Conformance::NON_CANONICAL_LINE_ENDINGS),
     ("NAME_ENDS_WITH_SPACE", Conformance::NAME_ENDS_WITH_SPACE),
@@ -145,6 +168,8 @@ const NAMES: [(&str, Conformance); 8] = [
     ("MISSING_DATE_HEADER", Conformance::MISSING_DATE_HEADER),
     ("MISSING_MESSAGE_ID_HEADER", Conformance::MISSING_MESSAGE_ID_HEADER),
     ("MISSING_MIME_VERSION", Conformance::MISSING_MIME_VERSION),
+    ("MIME_NESTING_LIMIT_EXCEEDED", Conformance::MIME_NESTING_LIMIT_EXCEEDED),
+    ("MIME_INVALID_BOUNDARY", Conformance::MIME_INVALID_BOUNDARY),
 ];
 
 /// Characters of a bad flag looked at.

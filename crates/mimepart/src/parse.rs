@@ -120,8 +120,8 @@ impl Iterator for Delimiters<'_> {
     }
 }
 
-/// Read tolerantly: RFC 2046 allows 70 characters of a small set.
-fn is_usable(boundary: &str) -> bool {
+/// True for a boundary that is looked for. Read tolerantly: RFC 2046 allows 70 characters of a small set.
+pub(crate) fn is_usable(boundary: &str) -> bool {
     !boundary.is_empty()
         && boundary.len() <= BOUNDARY_OCTETS_MAX
         && !boundary.contains(['\r', '\n'])

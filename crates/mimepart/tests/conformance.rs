@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use clock::WallTime;
 use mail_parser::MessageParser;
-use mimepart::limits::LINE_OCTETS_MAX;
+use mimepart::limits::{DEPTH_MAX, LINE_OCTETS_MAX};
 use mimepart::{CheckFixSettings, Conformance, MimePart, Outcome, PartError, PartId, check_fix};
 
 const NOW: WallTime = WallTime::from_unix_secs(1_700_000_000);
@@ -28,6 +28,13 @@ fn fixed(raw: &[u8], fixes: &str) -> String {
 
 fn all() -> String {
     Conformance::ALL.to_string()
+}
+
+/// So many multiparts in one another.
+fn nested(depth: usize) -> String {
+    let start = |n: usize| format!("Content-Type: multipart/mixed; boundary=b{n}\r\n\r\n--b{n}\r\n");
+    let inside = (0..depth).map(start).collect::<String>();
+    format!("{HEAD}{inside}\r\nx\r\n") + &(0..depth).rev().map(|n| format!("--b{n}--\r\n")).collect::<String>()
 }
 
 #[test]
@@ -60,6 +67,10 @@ fn every_condition_is_found() {
             format!("{HEAD}Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nX : 1\r\nodd\r\n\r\nx\r\n--b--\r\n"),
             "MISSING_COLON_VALUE|NAME_ENDS_WITH_SPACE",
         ),
+        (format!("{HEAD}Content-Type: multipart/mixed\r\n\r\nx\r\n"), "MIME_INVALID_BOUNDARY"),
+        (format!("{HEAD}Content-Type: multipart/mixed; boundary=\" \"\r\n\r\nx\r\n"), "MIME_INVALID_BOUNDARY"),
+        (nested(DEPTH_MAX - 1), ""),
+        (nested(DEPTH_MAX), "MIME_NESTING_LIMIT_EXCEEDED"),
     ];
     for (raw, flags) in cases {
         assert_eq!(found(raw.as_bytes()), flags, "{raw}");

@@ -14,7 +14,9 @@ use config::{EsmtpListener, HostPort, HttpListener};
 use engine::{Engine, EsmtpService, Sockets, SocketsChange};
 use net::listen;
 use policy::{Interest, Startup};
+use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -195,13 +197,7 @@ impl Held {
     /// By then what was asked is answered, if that does not take long.
     pub async fn take_http(&self) -> Vec<Kept> {
         let (kept, tasks): (Vec<_>, Vec<_>) = self.take_if(|open| open.http.is_some()).into_iter().unzip();
-        let answered = async {
-            for task in tasks {
-                // One that panicked has ended too, and said so.
-                let _: Result<(), _> = task.await;
-            }
-        };
-        let _: Result<(), _> = tokio::time::timeout(ANSWERS_MAX, answered).await;
+        all_answered(tasks).await;
         kept
     }
 
@@ -231,6 +227,33 @@ impl Sockets for Listeners {
         let plan = self.plan(engine, startup, interest).map_err(|error| format!("{error:#}"))?;
         let (open, runtime, engine) = (self.open.clone(), self.runtime.clone(), engine.clone());
         Ok(Box::new(move || plan.carry_out(&engine, &open, &runtime)))
+    }
+
+    fn answered(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = open.iter_mut().filter(|open| open.http.is_some()).filter_map(|open| {
+            open.open = None;
+            open.task.take()
+        });
+        Box::pin(all_answered(ended.collect()))
+    }
+}
+
+/// Waits until listeners that end have answered what they were asked, if that does not take long.
+async fn all_answered(listeners: Vec<JoinHandle<()>>) {
+    let answered = async {
+        for listener in listeners {
+            // One that panicked has ended too, and said so.
+            let _: Result<(), _> = listener.await;
+        }
+    };
+    let mut answered = pin!(answered);
+    if tokio::time::timeout(ANSWERS_USUAL, &mut answered).await.is_ok() {
+        return;
+    }
+    tracing::info!("waiting for the last answers over HTTP");
+    if tokio::time::timeout(ANSWERS_MAX, answered).await.is_err() {
+        tracing::warn!("some requests over HTTP were not answered within {ANSWERS_MAX:?}");
     }
 }
 
@@ -298,8 +321,10 @@ impl Ready {
     }
 }
 
-/// How long answers are waited for before another program takes this one's place.
+/// How long answers are waited for before the program ends, or another takes its place.
 const ANSWERS_MAX: Duration = Duration::from_secs(2);
+/// What takes longer is said.
+const ANSWERS_USUAL: Duration = Duration::from_millis(700);
 /// Names of what is listened for.
 const SMTP: &str = "smtp";
 const HTTP: &str = "http";

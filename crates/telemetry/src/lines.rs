@@ -5,10 +5,11 @@
 //! as JSON: nothing is lost.
 
 use config::{PerRecord, RecordKey};
-use minijinja::value::{Serde, Value};
+use minijinja::value::{Enumerator, Object, Serde, Value};
 use minijinja::{Environment, context};
 use record::{LogRecord, RecordType};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// How the records of one logger or hook are written.
@@ -65,6 +66,8 @@ impl Lines {
         let kind = record.kind.as_str();
         let template = self.has_templates.then(|| self.templates.get_template(kind).ok()).flatten()?;
         let fields = Value::from(Serde(record));
+        let headers = fields.get_attr("headers").map(|all| Value::from_object(AnyCase(all))).unwrap_or_default();
+        let fields = context! { headers, ..fields };
         match template.render(context! { log_record => fields.clone(), ..fields }) {
             Ok(text) => Some(text),
             Err(error) => {
@@ -72,6 +75,26 @@ impl Lines {
                 None
             }
         }
+    }
+}
+
+/// Header fields, which are found by their names whatever their case: KumoMTA's templates name them in small letters.
+#[derive(Debug)]
+struct AnyCase(Value);
+
+impl Object for AnyCase {
+    fn get_value(self: &Arc<Self>, name: &Value) -> Option<Value> {
+        let exact = self.0.get_item(name).ok().filter(|value| !value.is_undefined());
+        let folded = || {
+            let name = name.as_str()?;
+            let is_it = |key: &Value| key.as_str().is_some_and(|key| key.eq_ignore_ascii_case(name));
+            self.0.get_item(&self.0.try_iter().ok()?.find(is_it)?).ok()
+        };
+        exact.or_else(folded)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.0.try_iter().map_or(Enumerator::Empty, |names| Enumerator::Values(names.collect()))
     }
 }
 
@@ -129,6 +152,13 @@ mod tests {
         };
         assert_eq!(line(&lines, RecordType::Bounce), json(RecordType::Bounce), "its entry has none");
         assert_eq!(line(&lines, RecordType::Reception), json(RecordType::Reception), "nothing is lost");
+        let headers = "{{ headers['x-one'] }} {{ headers['X-One'] }} {{ log_record.headers['X-ONE'] }} {{ headers }} {{ headers.none }}";
+        let lines = Lines::of(&BTreeMap::from([(RecordKey::Any, with(headers))])).expect("they read");
+        let mut with_headers = record(RecordType::Bounce);
+        with_headers.headers = serde_json::json!({"X-One": 1}).as_object().expect("an object").clone();
+        let mut out = Vec::new();
+        lines.write(&with_headers, &mut out);
+        assert_eq!(String::from_utf8_lossy(&out), "1 1 1 {\"X-One\": 1} \n");
         let wrong = BTreeMap::from([(RecordKey::OOB, with("{{ x"))]);
         let error = Lines::of(&wrong).err().expect("does not read").to_string();
         assert!(error.starts_with("per_record.OOB.template: syntax error"), "{error}");

@@ -109,7 +109,8 @@ async fn publish(State(shared): State<Shared>, _: Takes<Record>, request: Reques
 /// With sites by name for those who say that they know of them.
 async fn shaping_file(State(shared): State<Shared>, headers: HeaderMap) -> Toml {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
-    let is_known = accepted.flat_map(|accept| accept.split([',', ';'])).any(|media| media.trim() == NAMED_SITES_MEDIA_TYPE);
+    let is_known =
+        accepted.flat_map(|accept| accept.split([',', ';'])).any(|media| media.trim() == NAMED_SITES_MEDIA_TYPE);
     let sites = if is_known { Sites::Named } else { Sites::OfDomains };
     Toml(shared.keeper.in_force(|effects| overlay(effects, sites)), sites)
 }

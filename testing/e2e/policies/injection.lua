@@ -26,6 +26,11 @@ kumo.on('http_message_generated', function(msg, auth)
     error 'a bug'
   elseif user == 'later' and not base.exists(DIR .. '/now') then
     kumo.reject(451, '4.7.1 not yet')
+  elseif user == 'slow' then
+    base.write(DIR .. '/begun', 'w', '')
+    while not base.exists(DIR .. '/now') do
+      kumo.sleep(0.01)
+    end
   elseif user == 'nowhere' then
     msg:set_meta('queue', 'null')
   end

@@ -9,6 +9,7 @@ use e2e::process::run;
 use e2e::scratch::Scratch;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::path::Path;
@@ -447,4 +448,27 @@ fn templates_without_end_are_errors_of_their_requests() {
     assert!(await_mail(&scratch, "bob").contains("Hello Bob"));
     assert!(mail(&scratch, "ann").is_empty());
     node.process.kill();
+}
+
+/// Who is not told that his mail was taken gives it again.
+#[test]
+fn who_asked_before_the_end_is_answered() {
+    let scratch = Scratch::new();
+    let mut node = launch(&scratch).start();
+    let server = node.http();
+    let asks = std::thread::spawn(move || {
+        let body = request(json!([{"email": "slow@to.test"}])).to_string();
+        http::send(server, "POST", INJECT, "application/json", &body)
+    });
+    until(SOON, "the request", || scratch.join("begun").exists().then_some(()));
+    node.process.signal(Signal::SIGTERM);
+    let waits = |line: &str| line.contains("stopping: finishing what is in hand").then_some(());
+    node.process.await_stderr("that it waits", SOON, waits);
+    std::fs::write(scratch.join("now"), "").expect("written");
+    let (status, text) = asks.join().expect("no panic");
+    assert!(status == 200 && text.contains("\"success_count\":1"), "{status} {text}");
+    node.process.finish(SOON).success();
+    let next = launch(&scratch).start();
+    await_mail(&scratch, "slow");
+    next.stop();
 }

@@ -305,8 +305,8 @@ fn a_daemon_tells_how_it_fares() {
     let page = http::get(tsa.http(), "/metrics").1;
     for (series, expected) in [
         ("postrider_tsa_records_total", 1.0),
-        // It suspends, and sets an option.
-        ("postrider_tsa_effects", 2.0),
+        // It suspends, and sets two options.
+        ("postrider_tsa_effects", 3.0),
         ("postrider_tsa_subscribers", 0.0),
         ("memoize_cache_populated_count{cache_name=\"rules\"}", 1.0),
     ] {
@@ -337,7 +337,7 @@ fn a_daemon_tells_how_it_fares() {
         http::value(&page, "system_cpu_usage_normalized").filter(|percent| *percent > 0.0)
     });
     let json = asked(tsa.http(), "/metrics.json?prefix=postrider_tsa_effects");
-    assert_eq!(json["postrider_tsa_effects"]["value"], 2, "{json}");
+    assert_eq!(json["postrider_tsa_effects"]["value"], 3, "{json}");
     assert_eq!(json.as_object().map(serde_json::Map::len), Some(1), "{json}");
     assert_eq!(http::get(tsa.http(), "/metrics?prefx=x").0, 400);
 
@@ -346,7 +346,7 @@ fn a_daemon_tells_how_it_fares() {
     }
     let (status, text) = http::get(tsa.http(), "/api/admin/memory/stats");
     assert_eq!(status, 200, "{text}");
-    for (name, value) in [("effects", "2"), ("subscribers", "0")] {
+    for (name, value) in [("effects", "3"), ("subscribers", "0")] {
         let found = text.lines().any(|line| line.split_whitespace().eq([name, value]));
         assert!(found, "{name} in {text}");
     }

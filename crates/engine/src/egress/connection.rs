@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use telemetry::Tally;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 /// How a session on one host ended.
 pub(crate) enum Ended {
@@ -80,6 +80,7 @@ impl Engine {
             }
             let (in_hand, leased) = (held.in_hand.clone(), held.clone());
             let end = Guarded(Box::pin(engine.run_connection(opening, held))).await;
+            in_hand.kept().await;
             let panicked = in_hand.take_all();
             let end = end.unwrap_or_else(|| Err(Unreached::Hosts(Reply::new(451, PANICKED))));
             for queued in panicked {
@@ -379,7 +380,11 @@ pub(crate) struct Held {
 
 /// Messages a connection has taken and not yet settled; outlives a panic of its session.
 #[derive(Clone, Default)]
-pub(crate) struct InHand(Arc<Mutex<VecDeque<(u64, Queued)>>>);
+pub(crate) struct InHand {
+    messages: Arc<Mutex<VecDeque<(u64, Queued)>>>,
+    /// Held by whoever has the spool keep one of them: see [`InHand::kept`].
+    keeping: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl InHand {
     pub fn put(&self, ticket: u64, queued: Queued) {
@@ -446,7 +451,17 @@ impl InHand {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Queued)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the spool is to keep one of the messages, as long as what is returned is there.
+    pub async fn keep(&self) -> OwnedMutexGuard<()> {
+        self.keeping.clone().lock_owned().await
+    }
+
+    /// Waits until nobody has the spool keep a message: what is taken before that might be given to it twice.
+    pub async fn kept(&self) {
+        drop(self.keeping.lock().await);
     }
 }
 

@@ -205,6 +205,8 @@ impl Round {
         let lent = self.lend();
         let limit = call_max(&self.path);
         let carried = tokio::select! {
+            // What is done is done, though it may be cut just now.
+            biased;
             carried = tokio::time::timeout(limit, self.carrier.carry(&self.engine, &self.held.in_hand, lent)) => carried.unwrap_or_else(|_| {
                 self.engine.count_stuck(&self.facts.site);
                 Carried::broken((*stuck(limit)).clone())
@@ -213,6 +215,7 @@ impl Round {
                 Carried::broken(Reply::new(400, &format!("KumoMTA internal: {}", cut.why())))
             }
         };
+        self.held.in_hand.kept().await;
         self.latency.observe(self.now().saturating_since(begun).as_secs_f64());
         if self.path.concurrency_feedback.is_some() {
             let bearing = if carried.answers.show_life() { Bearing::Delivers } else { Bearing::Defers };

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use smtp_wire::{EnhancedCode, Reply};
 use spool::{Durable, Mark};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// A connection to one node.
 pub(crate) struct XferCarrier {
@@ -213,8 +214,22 @@ fn transferred(id: &str) -> Reply {
 }
 
 /// Has the spool keep the message in hand that it does not have yet: another node may have it for a while, but not instead of this one.
+/// Goes on to its end when this is dropped; until then nobody takes the message out of the hand, for the spool must not be given it twice.
 async fn keep(engine: &Engine, in_hand: &InHand, local: MessageId) -> Result<(), String> {
-    let gone = || "the message is not in hand any more".to_owned();
+    let keeping = in_hand.keep().await;
+    let (tell, told) = oneshot::channel();
+    let (owner, in_hand) = (engine.clone(), in_hand.clone());
+    engine.keepers.spawn(async move {
+        let kept = keep_to_the_end(&owner, &in_hand, local).await;
+        drop(keeping);
+        // Nobody may be left who asked.
+        let _: Result<(), _> = tell.send(kept);
+    });
+    told.await.unwrap_or_else(|_| Err(GONE.to_owned()))
+}
+
+async fn keep_to_the_end(engine: &Engine, in_hand: &InHand, local: MessageId) -> Result<(), String> {
+    let gone = || GONE.to_owned();
     let mut message = in_hand.copy_of(local).ok_or_else(gone)?;
     if !message.is_volatile() {
         return Ok(());
@@ -237,7 +252,7 @@ async fn note(
     local: MessageId,
     change: impl FnOnce(&mut Meta),
 ) -> Result<(), String> {
-    let gone = || "the message is not in hand any more".to_owned();
+    let gone = || GONE.to_owned();
     let mut message = in_hand.copy_of(local).ok_or_else(gone)?;
     let before = Before::of(&message).ok_or_else(gone)?;
     if let Some(resident) = &mut message.resident {
@@ -250,6 +265,7 @@ async fn note(
     }
 }
 
+const GONE: &str = "the message is not in hand any more";
 const INJECT: &str = "/api/xfer/inject/v1";
 const RELEASE: &str = "/api/xfer/release/v1";
 const DROP: &str = "/api/xfer/drop/v1";

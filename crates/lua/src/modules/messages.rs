@@ -1,6 +1,6 @@
 //! `kumo.make_message`, `kumo.generate_rfc3464_message`, `kumo.inject_message`: messages that a script makes.
 //!
-//! They exist while the program serves: before, there is nobody to give them an identity or to take them.
+//! Before the program serves, messages may be made and looked at; there is nobody to take them.
 
 use crate::api::Proof::{Example, Test};
 use crate::api::{Function, function};
@@ -13,7 +13,7 @@ use crate::waiting::wait;
 use bounce::{Notice, Told, is_notified};
 use clock::WallTime;
 use config::{EnclosedMessage, NonDeliveryReport, TraceHeaders};
-use message::{Draft, Envelope, Meta, TlsDemand};
+use message::{Draft, Envelope, IdGenerator, MessageId, Meta, TlsDemand};
 use mime::{Enclosed, Typed};
 use mlua::{BString, Lua, UserDataRefMut, Value};
 use policy::Program;
@@ -22,6 +22,7 @@ use smtp_wire::command::Notify;
 use smtp_wire::{Body, Mailbox, ReversePath};
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// The functions.
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -197,10 +198,20 @@ fn new(
     content: impl FnOnce(&str) -> Vec<u8>,
 ) -> mlua::Result<LuaMessage> {
     let around = surroundings(lua, function)?;
-    let id = program(&around, function)?.message_id().ok_or_else(|| refused(function, &"the program ends"))?;
-    let content = content(&id.to_string());
     let due = WallTime::from_unix_micros(now().unix_micros());
+    let id = match around.program.get() {
+        Some(program) => program.message_id().ok_or_else(|| refused(function, &"the program ends"))?,
+        None => id_for_trial(due),
+    };
+    let content = content(&id.to_string());
     new_of(lua, Draft::new(id, envelope, Meta::new(), content.into(), due))
+}
+
+/// For a message that no spool will have: a script of `--script` looks at it.
+fn id_for_trial(now: WallTime) -> MessageId {
+    let [high, low, node @ ..] = *Uuid::new_v4().as_bytes();
+    let [node @ .., _, _, _, _, _, _, _, _] = node;
+    IdGenerator::new(node, u16::from_be_bytes([high, low])).next(now)
 }
 
 /// A draft as a message of the script's.

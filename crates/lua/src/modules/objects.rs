@@ -305,7 +305,7 @@ const MESSAGE: Type = Type {
             "What of `checks` the message has, as a text that begins `Message has conformance issues:`; else what of `fixes` it has is \
              mended, and nil. Both are names joined by `|`: `MISSING_COLON_VALUE`, `NON_CANONICAL_LINE_ENDINGS`, \
              `NAME_ENDS_WITH_SPACE`, `LINE_TOO_LONG`, `NEEDS_TRANSFER_ENCODING`, `MISSING_DATE_HEADER`, \
-             `MISSING_MESSAGE_ID_HEADER`, `MISSING_MIME_VERSION`. Settings: `detect_encoding`, `include_encodings`, \
+             `MISSING_MESSAGE_ID_HEADER`, `MISSING_MIME_VERSION`, and two that are found and not mended: `MIME_NESTING_LIMIT_EXCEEDED`, `MIME_INVALID_BOUNDARY`. Settings: `detect_encoding`, `include_encodings`, \
              `exclude_encodings`, `message_id`.",
             Example(
                 "local why = msg:check_fix_conformance('MISSING_DATE_HEADER|LINE_TOO_LONG', '') \

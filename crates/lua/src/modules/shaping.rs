@@ -58,6 +58,9 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
         if is_remote && options.skip_remote {
             continue;
         }
+        if is_of_community(&file) {
+            missing.push((Severity::Warn, Problem::NotLoaded { file: file.clone(), what: NOT_OURS.to_owned() }));
+        }
         let severity = if is_remote { options.remote_load } else { options.local_load };
         let text = match is_remote {
             true => fetch(&lua, &file, options.http_timeout.get()).await,
@@ -131,10 +134,15 @@ async fn read(lua: &Lua, file: &str) -> mlua::Result<String> {
     if file == BUILT_IN || file == INSTALLED && !is_there() {
         return Ok(include_str!("../../../../share/policy-extras/shaping.toml").to_owned());
     }
-    if file == OF_COMMUNITY && !is_there() {
+    if is_of_community(file) {
         return Ok(String::new());
     }
     utf8(file, files::read(lua, file).await?)
+}
+
+/// Where it is not, the rules that KumoMTA's users share are nobody's, which is said.
+fn is_of_community(file: &str) -> bool {
+    file == OF_COMMUNITY && !std::path::Path::new(file).exists()
 }
 
 /// The text of a file on another server.
@@ -223,6 +231,9 @@ const BUILT_IN: &str = "postrider:shaping.toml";
 const INSTALLED: &str = "/opt/kumomta/share/policy-extras/shaping.toml";
 /// Where it installs those of its users.
 const OF_COMMUNITY: &str = "/opt/kumomta/share/community/shaping.toml";
+/// What is said where it is not.
+const NOT_OURS: &str =
+    "it is not there, so none of its limits and rules count: postrider:shaping.toml has the providers of this program";
 /// How long what another server said counts while it says nothing.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 /// Files that are remembered.
