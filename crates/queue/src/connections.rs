@@ -79,6 +79,7 @@ impl QueueCore {
             if wait > ready.patience() {
                 return Take::Close;
             }
+            ready.connections.get_mut(conn.slot).into_iter().for_each(|connection| connection.has_waited = true);
             let Some(pot) = ready.message_rates.lacks(&self.rates, now.mono) else { return Take::After(wait) };
             // The answer wakes it.
             self.await_grant(now.mono, pot, Waiter::Take(conn));
@@ -113,8 +114,30 @@ impl QueueCore {
         }
     }
 
-    /// A connection is over; it gave its messages back or settled them before.
+    /// Whether a connection that broke may be opened anew, to this host or the next. That counts as another one.
+    pub fn may_reconnect(&mut self, now: Now, conn: ConnKey) -> bool {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return false };
+        let is_lost = ready.connections.get(conn.slot).is_none_or(|connection| connection.is_lost);
+        if is_lost || now.mono < ready.closed_until() || ready.has_too_many() {
+            return false;
+        }
+        ready.connection_rates.admit(&mut self.rates, now.mono).is_ok()
+    }
+
+    /// A connection is over; it gave its messages back or settled them before. Behind one that did nothing but wait for a rate the next
+    /// comes after a moment: a server that lets go of whoever is idle would be called again and again.
     pub fn connection_ended(&mut self, now: Now, conn: ConnKey) {
+        if let Some(ready) = self.ready.get_mut(&conn.ready)
+            && !ready.messages.is_empty()
+            && ready.connections.get(conn.slot).is_some_and(|it| it.has_waited && it.taken == 0)
+        {
+            ready.pause(now.mono + PAUSE_FOR_NOTHING);
+            self.wheel.insert(ready.opens_after, Timer::Open(conn.ready));
+        }
+        self.ended(now, conn);
+    }
+
+    fn ended(&mut self, now: Now, conn: ConnKey) {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
         // What it had, the cluster has again.
         if !self.rates.grants.is_away() {
@@ -162,7 +185,7 @@ impl QueueCore {
         };
         self.fail_ready(now, conn.ready, count, Verdict::Transient, reply);
         self.wheel.insert(opens_after, Timer::Open(conn.ready));
-        self.connection_ended(now, conn);
+        self.ended(now, conn);
         self.call_waiters(now, conn.ready);
     }
 
@@ -234,7 +257,7 @@ impl QueueCore {
     pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
         let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
         self.fail_ready(now, conn.ready, usize::MAX, verdict, reply);
-        self.connection_ended(now, conn);
+        self.ended(now, conn);
         self.call_waiters(now, conn.ready);
     }
 
@@ -296,7 +319,7 @@ impl QueueCore {
             }
             let leases = ready.leases.clone();
             // Rates are charged when the leases are had: who is refused has opened nothing.
-            let connection = Connection { idle: false, taken: 0, leases, leasing, is_lost: false };
+            let connection = Connection { idle: false, taken: 0, leases, leasing, is_lost: false, has_waited: false };
             let slot = ready.connections.insert(connection);
             if !needs_cluster {
                 ready.lease_awaited_since = None;
@@ -339,6 +362,8 @@ impl QueueCore {
 
 /// Messages of resting sources that go back at one visit, with queues that have none.
 const RETURNED_PER_VISIT: usize = 2048;
+/// Behind a connection that took nothing.
+const PAUSE_FOR_NOTHING: Duration = Duration::from_secs(1);
 /// How soon a connection looks again that waits for a grant, whether the answer woke it or not.
 const GRANT_LOOK: Duration = Duration::from_secs(1);
 /// Messages a connection may take while others wait for what it needs.

@@ -19,6 +19,7 @@ use crate::grants::PotKey;
 use crate::messages::{Messages, SlotNumber};
 use crate::orders::Orders;
 use crate::pool::Rotation;
+use crate::promote::refresh;
 use crate::ready::{Leg, ReadyQueue, Route, RouteFailure};
 use crate::retry;
 use crate::schedule::Belonging;
@@ -270,6 +271,10 @@ impl QueueCore {
     pub fn configured(&mut self, now: Now, key: QueueKey, config: Arc<QueueConfig>) {
         if let Some(queue) = self.scheduled.get_mut(&key) {
             queue.configure(config, &mut self.rates, now.mono);
+            if queue.route.is_some() {
+                // Though nothing may be due.
+                refresh(queue, key, (now.mono, self.epoch), &mut self.effects);
+            }
             self.promote(now, key);
         }
     }
@@ -284,9 +289,10 @@ impl QueueCore {
             route.legs.iter().map(|(name, _, leg)| self.ready_queue(now, name, leg.clone())).collect();
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         queue.routing = false;
+        let is_of_old = std::mem::take(&mut queue.routes_by_old);
         let ages_by_epoch = |leg: &Leg| leg.path.refresh_strategy == RefreshStrategy::Epoch;
         queue.route_has_epoch = route.legs.iter().any(|(_, _, leg)| ages_by_epoch(leg));
-        queue.route_fresh_until = now.mono + route.fresh_for;
+        queue.route_fresh_until = if is_of_old { now.mono } else { now.mono + route.fresh_for };
         let rotation = Rotation::new(weights);
         let same = |way: &Way| way.legs == legs && way.rotation.weights() == rotation.weights();
         let same = queue.route.as_ref().is_some_and(same);
@@ -307,6 +313,12 @@ impl QueueCore {
     /// queue that never had a configuration keeps its messages instead, uncounted: nobody knows
     /// yet how often they may be tried and when they are too old. So does one that an order holds back.
     pub fn unroutable(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        if std::mem::take(&mut queue.routes_by_old) {
+            // There is another way to be tried, by the configuration that counts.
+            (queue.routing, queue.route_fresh_until) = (false, Instant::ZERO);
+            return refresh(queue, key, (now.mono, self.epoch), &mut self.effects);
+        }
         self.leave_route(key);
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         if queue.configuring {

@@ -238,7 +238,7 @@ fn is_news(found: &mut BTreeMap<ReadyKey, Instant>, legs: &[ReadyKey], (now, leg
 }
 
 /// Asks for configuration and route when they are missing or stale; stale ones stay in use
-/// until the answer comes.
+/// until the answer comes. The route is asked for by the configuration that comes, not by the one that is stale.
 pub(crate) fn refresh(
     queue: &mut ScheduledQueue,
     key: QueueKey,
@@ -249,7 +249,7 @@ pub(crate) fn refresh(
         (queue.configuring, queue.config_epoch) = (true, epoch);
         effects.push(Effect::Configure { queue: key, name: queue.name.clone() });
     }
-    let is_stale = queue.route_is_stale(now, epoch);
+    let is_stale = queue.route_is_stale(now, epoch) && !queue.configuring;
     if let Some(config) = &queue.config
         && is_stale
         && !queue.routing

@@ -148,6 +148,8 @@ pub(crate) struct Connection {
     pub leasing: Option<Leasing>,
     /// The cluster has given its lease to somebody else: it takes nothing more.
     pub is_lost: bool,
+    /// It was told to wait for a rate.
+    pub has_waited: bool,
 }
 
 /// What the cluster is asked before a connection opens.
@@ -326,9 +328,13 @@ impl ReadyQueue {
     pub fn note_failure(&mut self, now: Instant) {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         let pause_ms = (REOPEN_MS_MIN << self.consecutive_failures.min(16)).min(REOPEN_MS_MAX);
-        let pauses_until = now + Duration::from_millis(pause_ms);
-        self.waits_for_rate &= self.opens_after > pauses_until;
-        self.opens_after = self.opens_after.max(pauses_until);
+        self.pause(now + Duration::from_millis(pause_ms));
+    }
+
+    /// No connection is opened before.
+    pub fn pause(&mut self, until: Instant) {
+        self.waits_for_rate &= self.opens_after > until;
+        self.opens_after = self.opens_after.max(until);
     }
 
     /// No connection is wanted that may not be opened.

@@ -34,6 +34,8 @@ pub(crate) struct ScheduledQueue {
     pub route: Option<Way>,
     pub route_fresh_until: Instant,
     pub routing: bool,
+    /// Asked for by a configuration that has another protocol or pool than the one that came meanwhile.
+    pub routes_by_old: bool,
     /// The same of the route, which ages by epoch when one of its paths does.
     pub route_epoch: Epoch,
     pub route_has_epoch: bool,
@@ -110,6 +112,7 @@ impl ScheduledQueue {
             route: None,
             route_fresh_until: Instant::ZERO,
             routing: false,
+            routes_by_old: false,
             route_epoch: Epoch::default(),
             route_has_epoch: false,
             waiting: 0,
@@ -147,6 +150,7 @@ impl ScheduledQueue {
             .is_some_and(|old| old.protocol != config.protocol || old.egress_pool != config.egress_pool)
         {
             self.route_fresh_until = now;
+            self.routes_by_old = self.routing;
         }
         self.config_fresh_until = match config.refresh_strategy {
             RefreshStrategy::Ttl => now + Duration::from(config.refresh_interval),

@@ -43,6 +43,34 @@ fn openings_keep_their_rate() {
 }
 
 #[test]
+fn a_connection_that_breaks_is_opened_anew_at_that_rate() {
+    let mut rig = rig(serde_json::json!({"max_connection_rate": "3/min", "connection_limit": 1}));
+    rig.admit("d.test", 200);
+    let conn = rig.opened()[0];
+    assert!(rig.deliver(conn) && rig.core.may_reconnect(rig.now, conn) && rig.core.may_reconnect(rig.now, conn));
+    assert!(!rig.core.may_reconnect(rig.now, conn), "three, the first one counts");
+    rig.core.connection_ended(rig.now, conn);
+    assert!(rig.opened().is_empty());
+    rig.pass(Duration::from_secs(21));
+    assert_eq!(rig.opened().len(), 1, "when it is time");
+}
+
+#[test]
+fn who_is_let_go_of_before_anything_was_taken_does_not_come_back_at_once() {
+    let mut rig = rig(serde_json::json!({"max_message_rate": "30/min,max_burst=1", "connection_limit": 1}));
+    rig.admit("d.test", 3);
+    let first = rig.opened()[0];
+    assert!(rig.deliver(first));
+    rig.core.connection_ended(rig.now, first);
+    let second = rig.opened()[0];
+    assert!(matches!(rig.core.take(rig.now, second), Take::After(_)));
+    rig.core.connection_ended(rig.now, second);
+    assert!(rig.opened().is_empty(), "the server closes whoever is idle");
+    rig.pass(Duration::from_millis(1_100));
+    assert_eq!(rig.opened().len(), 1);
+}
+
+#[test]
 fn a_message_wakes_the_connection_that_is_idle_longest() {
     let mut rig = rig(serde_json::json!({}));
     rig.admit("d.test", 2);

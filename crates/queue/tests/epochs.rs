@@ -36,12 +36,13 @@ fn what_ages_by_epoch_is_asked_for_once_in_each() {
     assert_eq!(asked(&mut rig), (0, 0), "time alone changes nothing");
     rig.core.begin_epoch();
     rig.core.tick(rig.now);
-    assert_eq!(asked(&mut rig), (1, 1));
+    assert_eq!(asked(&mut rig), (1, 0));
     rig.pass(Duration::from_secs(600));
     assert_eq!(asked(&mut rig), (0, 0), "not again before there is an answer");
     let key = rig.core.queue(rig.now.mono, "x.test");
     let config = config::parse("kumo.make_queue_config", by_epoch).expect("sound");
     rig.core.configured(rig.now, key, std::sync::Arc::new(config));
+    assert_eq!(asked(&mut rig), (0, 1), "the way by the configuration that came");
     rig.core.routed(rig.now, key, route(&[("a", 1)], &path(json!({"refresh_strategy": "Epoch"})), LONG));
     rig.pass(Duration::from_secs(600));
     assert_eq!(asked(&mut rig), (0, 0), "nor after it");
@@ -61,6 +62,36 @@ fn an_epoch_that_begins_while_policy_answers_asks_once_more() {
     assert_eq!(asked(&mut rig), (1, 0), "that answer was of the epoch before");
 }
 
+/// The pool of the configuration before is gone, say.
+#[test]
+fn what_becomes_of_a_way_by_an_old_configuration_fails_nothing_and_holds_nothing_back() {
+    for finds_one in [false, true] {
+        let mut rig = busy(json!({"egress_pool": "old", "refresh_interval": "200s"}), json!({}), 100);
+        let key = rig.core.queue(rig.now.mono, "x.test");
+        rig.pass(Duration::from_secs(130));
+        assert_eq!(asked(&mut rig), (0, 1), "a way by the pool of then");
+        rig.pass(Duration::from_secs(130));
+        assert_eq!(asked(&mut rig), (1, 0));
+        rig.core.configured(rig.now, key, std::sync::Arc::new(config(json!({"egress_pool": "new"}))));
+        assert_eq!(asked(&mut rig), (0, 0), "that question has no answer yet");
+        let of_path = path(json!({"max_ready": 10}));
+        match finds_one {
+            true => rig.core.routed(rig.now, key, route(&[("a", 1)], &of_path, LONG)),
+            false => rig.core.unroutable(rig.now, key, failure(451)),
+        }
+        let effects = rig.drain();
+        assert_eq!(rig.ready().iter().map(|(_, count)| count).sum::<usize>(), 10);
+        let pools = effects.iter().filter_map(|effect| match effect {
+            Effect::Route { config, .. } => Some(config.egress_pool().to_owned()),
+            _ => None,
+        });
+        assert_eq!(pools.collect::<Vec<_>>(), ["new"], "at once");
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Settle(_))), "{effects:?}");
+        rig.core.routed(rig.now, key, route(&[("b", 1)], &of_path, LONG));
+        assert!(rig.ready().iter().any(|(name, count)| name.starts_with('b') && *count > 0), "{:?}", rig.ready());
+    }
+}
+
 #[test]
 fn what_ages_by_time_takes_no_notice_of_epochs() {
     let mut rig = busy(json!({"refresh_interval": "100s"}), json!({}), 200);
@@ -69,8 +100,10 @@ fn what_ages_by_time_takes_no_notice_of_epochs() {
     assert_eq!(asked(&mut rig), (0, 0));
     rig.pass(Duration::from_secs(130));
     assert_eq!(asked(&mut rig), (1, 0));
+    let key = rig.core.queue(rig.now.mono, "x.test");
+    rig.core.configured(rig.now, key, std::sync::Arc::new(config(json!({"refresh_interval": "1000s"}))));
     rig.pass(Duration::from_secs(130));
-    assert_eq!(asked(&mut rig).1, 1);
+    assert_eq!(asked(&mut rig), (0, 1));
 }
 
 #[test]
@@ -112,9 +145,9 @@ fn a_crowd_of_queues_is_asked_about_bit_by_bit() {
     rig.drain();
     rig.core.begin_epoch();
     rig.core.tick(rig.now);
-    assert_eq!(asked(&mut rig), (64, 64));
+    assert_eq!(asked(&mut rig), (64, 0));
     assert_eq!(rig.core.deadline(), clock::Instant::ZERO, "there is more to do at once");
     (0..9).for_each(|_| rig.core.tick(rig.now));
-    assert_eq!(asked(&mut rig), (86, 86), "those without messages are asked about with their next one");
+    assert_eq!(asked(&mut rig), (86, 0), "those without messages are asked about with their next one");
     assert!(rig.core.deadline() > rig.now.mono);
 }

@@ -158,6 +158,9 @@ impl Engine {
                             _ if !has_work => return Ok(()),
                             // A message that is to try the next host at once does so in any case.
                             ReconnectStrategy::TerminateSession if !carries => return Ok(()),
+                            _ if !self.with_queue(|q, now| q.may_reconnect(now, opening.conn)) && !carries => {
+                                return Ok(());
+                            }
                             ReconnectStrategy::ReconnectSameHost if !carries => {}
                             _ => break,
                         }
