@@ -169,7 +169,9 @@ impl Engine {
             // is no time for order.
             let before = tokio::time::timeout(ORDER_MAX, teller.behind.pass());
             let _: Option<Result<(), _>> = self.stop.unless_requested(before).await;
-            let _room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
+            // Not waited for: what is in hand here is what memory is short of.
+            let octets = u64::from(queued.message.size);
+            let _room = self.pressure.room_to_load_now(octets).unwrap_or_else(|| self.pressure.room_for(octets));
             let Some(draft) = draft_for(&queued.message, &recipients) else { return };
             self.tell(teller, draft, record.clone()).await;
         }

@@ -57,13 +57,16 @@ impl Drop for Question {
 }
 
 impl Engine {
-    /// A message waits for its next attempt, which is counted already; policy hears of it first, where it wants to.
-    pub(crate) fn requeue(&self, queued: Queued, settlement: &Settlement, delay: Duration) {
+    /// A message waits for its next attempt, which is counted already; policy hears of it first, where it wants to: why the attempt
+    /// failed is in the settlement, or was `told` before.
+    pub(crate) fn requeue(&self, queued: Queued, settlement: &Settlement, told: Option<&Reply>, delay: Duration) {
         let failed = settlement.entries.iter().rev().find(|entry| entry.kind == RecordType::TransientFailure);
-        let Some(failed) = failed.filter(|_| self.interest.has(Event::RequeueMessage)) else {
+        let Some(failed) =
+            failed.map(|entry| &entry.reply).or(told).filter(|_| self.interest.has(Event::RequeueMessage))
+        else {
             return self.with_queue(|q, now| q.retry(now, queued, delay));
         };
-        let (question, reply) = (Question::begin(self), failed.reply.clone());
+        let (question, reply) = (Question::begin(self), failed.clone());
         let seen = self.underway.hold(&queued);
         self.deliveries.spawn(async move {
             let _seen = seen;

@@ -44,6 +44,8 @@ pub(crate) struct AttemptFacts {
     pub delivery_protocol: Option<&'static str>,
     /// Between attempts, instead of the queue's.
     pub retry_interval: Option<Duration>,
+    /// Why the attempt failed, where that is in the log already.
+    pub told: Option<Reply>,
 }
 
 /// What a delivery on a connection means to the sender.
@@ -179,7 +181,7 @@ impl Engine {
             Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
             Next::Retry(delay) => {
                 queued.message.attempts = queued.message.attempts.saturating_add(1);
-                self.requeue(queued, &settlement, delay);
+                self.requeue(queued, &settlement, facts.told.as_ref(), delay);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! (KumoMTA behaviour).
 
 use crate::privileges;
+use crate::stderr::Unheld;
 use anyhow::{Context, anyhow};
 use engine::Diagnostics;
 use nix::unistd::User;
@@ -69,7 +70,10 @@ fn begin(format: Format, default: &str, files: Option<RollingFileAppender>) -> a
     let first = filter(text).map_err(|error| anyhow!(error)).context(VARIABLE)?;
     let (writer, is_terminal) = match files {
         Some(files) => (BoxMakeWriter::new(files), false),
-        None => (BoxMakeWriter::new(std::io::stderr), std::io::stderr().is_terminal()),
+        None => {
+            let stderr = Unheld::new(std::io::stderr());
+            (BoxMakeWriter::new(move || stderr.clone()), std::io::stderr().is_terminal())
+        }
     };
     let builder = tracing_subscriber::fmt().with_env_filter(first).with_writer(writer).with_ansi(is_terminal);
     Ok(match format {

@@ -22,6 +22,7 @@ mod privileges;
 mod reload;
 mod serve;
 mod spools;
+mod stderr;
 mod supervisor;
 mod tasks;
 mod tsa_daemon;

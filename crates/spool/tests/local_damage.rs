@@ -10,6 +10,7 @@ use spool::local::{
 };
 use spool::{Mark, RecoveredMessage, SpoolError, Step};
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn engine(files: &FaultFiles, run: u64) -> MessageFiles<FaultFiles> {
     MessageFiles::new(files.clone(), Run(run), queue_of)
@@ -155,7 +156,7 @@ fn newer_foreign_and_unfinished_files_are_told_apart() {
 }
 
 #[test]
-fn marks_may_have_16_mib_and_no_octet_more() {
+fn of_more_marks_than_16_mib_the_last_count() {
     let (files, messages) = spooled(1);
     let id = messages[0].id;
     let engine = engine(&files, 1);
@@ -164,8 +165,10 @@ fn marks_may_have_16_mib_and_no_octet_more() {
     edit(&files, id, |octets| octets.resize(octets.len() + (16 << 20) - marks, b'\n'));
     let (found, _) = recover(&files, 2);
     assert_eq!((found[0].attempts, found[0].due), (3, due(5)));
-    edit(&files, id, |octets| octets.push(b'\n'));
-    assert_eq!(recover(&files, 2).1.set_aside, 1);
+    edit(&files, id, |octets| octets.extend([b'\n'; 99]));
+    engine.note(id, &[Mark::Attempt { id, attempts: 4, due: due(6) }]).expect("writes");
+    let (found, report) = recover(&files, 2);
+    assert_eq!((found[0].attempts, found[0].due, report.set_aside), (4, due(6), 0), "a sound message goes nowhere");
 }
 
 /// Where the content of a file ends.
@@ -210,7 +213,18 @@ struct Between {
     sync_fails: bool,
     /// This file is settled when it has just been opened, and written into for another message: what is read is that one.
     taken: Option<(LocalName, LocalName)>,
+    /// So many calls find no descriptor.
+    lacking: AtomicU32,
 }
+
+impl Between {
+    fn has_means(&self) -> io::Result<()> {
+        let lacks = self.lacking.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        if lacks { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(()) }
+    }
+}
+
+const EMFILE: i32 = 24;
 
 impl Files for Between {
     fn sync_names(&self, folder: Folder) -> io::Result<()> {
@@ -251,10 +265,16 @@ impl Files for Between {
 
 impl ReadFiles for Between {
     fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
+        self.has_means()?;
         self.files.list(folder, found)
     }
 
+    fn waits_out(&self, error: &io::Error) -> bool {
+        error.raw_os_error() == Some(EMFILE)
+    }
+
     fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
+        self.has_means()?;
         match self.taken.filter(|taken| taken.0 == name) {
             Some((_, other)) if self.files.remove(name).is_ok() => self.files.open(other),
             _ => self.files.open(name),
@@ -290,6 +310,21 @@ fn a_message_whose_file_is_anothers_by_now_is_gone_and_not_damaged() {
         report.add(&engine.recover(folder, &mut |message| found.push(message)).expect("lists"));
     }
     assert_eq!((ids(&found), report), (vec![other], LocalReport { messages: 1, ..LocalReport::default() }), "{id}");
+}
+
+/// Sessions may have taken all descriptors: that says nothing about the files.
+#[test]
+fn what_cannot_be_opened_for_want_of_descriptors_is_asked_for_again() {
+    for lacking in [1, 2, 70] {
+        let (files, messages) = spooled(3);
+        let engine =
+            MessageFiles::new(Between { files, lacking: lacking.into(), ..Between::default() }, Run(2), queue_of);
+        let (mut found, mut report) = (Vec::new(), LocalReport::default());
+        for folder in Folder::of_messages() {
+            report.add(&engine.recover(folder, &mut |message| found.push(message)).expect("lists"));
+        }
+        assert_eq!((found.len(), report), (messages.len(), LocalReport { messages: 3, ..LocalReport::default() }));
+    }
 }
 
 #[test]

@@ -27,16 +27,19 @@ impl ReadPages for Patient {
     fn read_at(&self, name: FileName, at: u32, into: &mut [Page]) -> io::Result<usize> {
         loop {
             match self.reader.read_at(name, at, into) {
-                Err(error) if spool::lacks_means(error.raw_os_error()) => {
-                    if !self.told.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(%error, "reading the mail of earlier runs waits for the system");
-                    }
-                    thread::sleep(PAUSE);
-                }
+                Err(error) if spool::lacks_means(error.raw_os_error()) => rest(&self.told, &error),
                 other => return other,
             }
         }
     }
+}
+
+/// Waits before the next try, and says so the first time.
+pub(crate) fn rest(told: &AtomicBool, error: &io::Error) {
+    if !told.swap(true, Ordering::Relaxed) {
+        tracing::warn!(%error, "reading the mail of earlier runs waits for the system");
+    }
+    thread::sleep(PAUSE);
 }
 
 /// Between two tries.

@@ -7,6 +7,7 @@
 
 use spool::SpoolError;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 /// Who may read now.
 #[derive(Debug)]
 pub(crate) struct Reads {
-    all: Semaphore,
+    all: Arc<Semaphore>,
     turns: Semaphore,
     patience: Duration,
 }
@@ -25,7 +26,7 @@ impl Reads {
     /// At most `max` reads at the same time, however slow the disk is.
     pub fn new(max: usize) -> Reads {
         let turns = available_parallelism().map_or(1, NonZeroUsize::get);
-        Reads { all: Semaphore::new(max.max(1)), turns: Semaphore::new(turns), patience: PATIENCE }
+        Reads { all: Arc::new(Semaphore::new(max.max(1))), turns: Semaphore::new(turns), patience: PATIENCE }
     }
 
     /// Runs `read` on a thread that may wait, when it is its turn.
@@ -37,9 +38,13 @@ impl Reads {
         T: Send + 'static,
         F: FnOnce() -> Result<T, SpoolError> + Send + 'static,
     {
-        let _place = self.all.acquire().await.map_err(|_| SpoolError::Closed)?;
+        let place = self.all.clone().acquire_owned().await.map_err(|_| SpoolError::Closed)?;
         let turn = self.turns.acquire().await.map_err(|_| SpoolError::Closed)?;
-        let mut reading = spawn_blocking(read);
+        // Whoever asked may give up: his thread is still at it.
+        let mut reading = spawn_blocking(move || {
+            let _place = place;
+            read()
+        });
         let done = match timeout(self.patience, &mut reading).await {
             Ok(done) => done,
             Err(_) => {
@@ -58,7 +63,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use std::sync::{Arc, Condvar, Mutex};
+    use std::sync::{Condvar, Mutex};
     use tokio::task::JoinSet;
 
     /// Reads of a disk that does not answer until it is told to; they say when they begin.
@@ -97,6 +102,27 @@ mod tests {
         let ended = waiting.join_all().await;
         assert!(more.is_err(), "more than the bound began");
         assert_eq!((ended.len(), ended.iter().filter(|end| end.is_ok()).count()), (20, 20));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_read_that_nobody_waits_for_any_more_has_its_place_until_it_is_done() {
+        let reads = Arc::new(Reads::new(1));
+        let ((begins, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+        let reader = reads.clone();
+        let given_up = tokio::spawn(async move {
+            let read = move || {
+                begins.send(()).expect("the test listens");
+                released.recv_timeout(LONG).expect("the test goes on");
+                Ok(())
+            };
+            reader.run(read).await
+        });
+        begun.recv_timeout(LONG).expect("it begins");
+        given_up.abort();
+        assert!(given_up.await.is_err_and(|end| end.is_cancelled()));
+        assert_eq!(reads.all.available_permits(), 0);
+        release.send(()).expect("it reads");
+        assert!(timeout(LONG, reads.run(|| Ok(()))).await.expect("its turn").is_ok());
     }
 
     #[tokio::test]

@@ -1,10 +1,11 @@
 //! What happens when a host that serves breaks: who gets the message, and who the next.
 
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::{LATER, SOON};
+use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -93,6 +94,10 @@ struct Setup {
 
 impl Setup {
     fn new(when: Break, strategy: &str, try_next: bool) -> Setup {
+        Setup::with(when, strategy, try_next, |launch, _| launch)
+    }
+
+    fn with(when: Break, strategy: &str, try_next: bool, more: impl FnOnce(Launch, &Breaker) -> Launch) -> Setup {
         let scratch = Scratch::new();
         let (first, second) = (Breaker::start(when), Sink::start(&scratch, "second", &[]));
         let launch = Launch::policy(policy_file("hosts.lua"))
@@ -101,7 +106,7 @@ impl Setup {
             .env("HOSTS_SECOND", second.address.to_string())
             .env("HOSTS_STRATEGY", strategy)
             .env("HOSTS_TRY_NEXT", if try_next { "yes" } else { "no" });
-        Setup { relay: launch.start(), scratch, first, second }
+        Setup { relay: more(launch, &first).start(), scratch, first, second }
     }
 
     /// Hands so many messages over at once: one transaction, a message for each recipient.
@@ -136,6 +141,36 @@ fn a_message_goes_on_to_the_next_host_at_once_when_asked_to() {
         assert_eq!(delivered[0]["num_attempts"], 0, "all hosts together are one attempt: {delivered:?}");
         setup.relay.await_empty(SOON);
         assert_eq!((setup.first.connections(), setup.second.arrivals().len()), (1, 1));
+        setup.relay.stop();
+    }
+}
+
+#[test]
+fn policy_hears_of_a_message_that_no_host_took() {
+    let to_first = |launch: Launch, first: &Breaker| launch.env("HOSTS_SECOND", first.address.to_string());
+    let setup = Setup::with(Break::SaysGoodbye, "ConnectNextHost", true, to_first);
+    setup.submit(1);
+    let file = setup.scratch.join("hosts/requeued");
+    let read = || std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'));
+    let heard = until(SOON, "what policy hears", read);
+    assert!(heard.contains("4.3.2 going down") && heard.lines().count() == 1, "{heard}");
+    assert_eq!((setup.logged("TransientFailure", 2).len(), setup.first.connections()), (2, 2));
+    setup.relay.stop();
+}
+
+#[test]
+fn a_server_that_breaks_is_not_called_more_often_than_it_may_be() {
+    for strategy in ["ReconnectSameHost", "ConnectNextHost"] {
+        let both = |launch: Launch, first: &Breaker| {
+            launch.env("HOSTS_SECOND", first.address.to_string()).env("HOSTS_RATE", "2/h")
+        };
+        let setup = Setup::with(Break::AfterOne, strategy, false, both);
+        setup.submit(6);
+        until(SOON, "that it waits for its rate", || {
+            let states = http::get(setup.relay.http(), "/api/admin/ready-q-states/v1").1;
+            states.contains("connection_rate_throttled").then_some(())
+        });
+        assert_eq!((setup.logged("Delivery", 2).len(), setup.first.connections()), (2, 2), "{strategy}");
         setup.relay.stop();
     }
 }

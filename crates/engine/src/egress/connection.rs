@@ -40,8 +40,8 @@ pub(crate) enum Ended {
     Done,
     /// It served and broke: 421, silence, an error of the network.
     Broken {
-        /// A message stands in hand that another host is to have at once.
-        carries: bool,
+        /// Of the message in hand that another host is to have at once: why this one has not, which is in the log.
+        carries: Option<Reply>,
     },
     /// Refused before a message was begun: the next host may do better.
     Refused(String),
@@ -118,7 +118,7 @@ impl Engine {
         let end = self.walk(&opening, &candidates?, &held, &mut walk).await;
         if let Some(queued) = held.in_hand.take(CARRIED) {
             // No other host took it. All of them together are one attempt, and their failures are logged.
-            self.settle_attempt(queued, Vec::new(), &AttemptFacts::default());
+            self.settle_attempt(queued, Vec::new(), &AttemptFacts { told: walk.told, ..AttemptFacts::default() });
         }
         end
     }
@@ -151,8 +151,10 @@ impl Engine {
                 }
                 match tried {
                     Ok(Ended::Done) => return Ok(()),
-                    Ok(Ended::Broken { carries }) => {
+                    Ok(Ended::Broken { carries: why }) => {
                         walk.served = true;
+                        let carries = why.is_some();
+                        walk.told = why.or(walk.told.take());
                         let has_work = carries || self.with_queue(|q, _| q.has_work(opening.conn));
                         match opening.leg.path.reconnect_strategy {
                             _ if !has_work => return Ok(()),
@@ -282,6 +284,7 @@ impl Engine {
             handover: Handover::default(),
             delivery_protocol: Some("ESMTP"),
             retry_interval: None,
+            told: None,
         };
         let (stream, demands) = (Stream::Plain(dialled.stream), (security, tls, auth));
         Delivery::new(self.clone(), opening, host, stream, held.clone(), facts, demands).serve().await
@@ -364,6 +367,8 @@ struct Walk {
     unfit: Option<EnhancedCode>,
     /// One failed in a way that may be another at the next attempt.
     may_change: bool,
+    /// Why the message that goes on was not taken, last.
+    told: Option<Reply>,
 }
 
 /// The ticket of a message that goes on to the next host.

@@ -61,7 +61,7 @@ pub(crate) struct Delivery {
     /// The session got as far as taking messages.
     was_ready: bool,
     /// A message that the next host is to have at once stands in `in_hand`.
-    carries: bool,
+    carries: Option<Reply>,
     /// The clock when something happened last. What is done about it takes no time.
     now: Instant,
     /// When octets last went either way, or a message was begun.
@@ -135,7 +135,7 @@ impl Delivery {
             latency: engine.metrics.latencies.delivery(protocol_of(&opening.ready_name)),
             taken: 0,
             was_ready: false,
-            carries: false,
+            carries: None,
             now,
             progress_at: now,
             progress_timeout: opening.leg.path.smtp_progress_timeout(),
@@ -381,9 +381,13 @@ impl Delivery {
         outcomes.iter().for_each(|outcome| self.dispatcher.count(outcome.verdict));
         if !goes_on {
             self.engine.judge_attempt(queued, outcomes, refused, &self.facts);
-        } else if let Some(queued) = self.engine.note_failure(queued, outcomes, &self.facts) {
+            return true;
+        }
+        let why = outcomes.iter().rev().find(|outcome| outcome.verdict == Verdict::Transient);
+        let why = why.map(|outcome| outcome.reply.clone());
+        if let Some(queued) = self.engine.note_failure(queued, outcomes, &self.facts) {
             self.in_hand.put(CARRIED, queued);
-            self.carries = true;
+            self.carries = Some(why.unwrap_or_else(|| Reply::new(400, "KumoMTA internal: the connection broke")));
         }
         true
     }
@@ -433,7 +437,7 @@ impl Delivery {
             CloseReason::Finished => Ended::Done,
             // That it closed while idle is nobody's failure.
             _ if self.was_ready && closing.phase == smtp_client::Phase::Idle => Ended::Done,
-            _ if self.was_ready => Ended::Broken { carries: self.carries },
+            _ if self.was_ready => Ended::Broken { carries: self.carries.clone() },
             _ => Ended::Refused(closing.reply.to_string()),
         }
     }

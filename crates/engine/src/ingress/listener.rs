@@ -231,7 +231,8 @@ impl Profile {
 async fn session(engine: Engine, current: Arc<Current>, mut tcp: TcpStream, mut ends: Ends, slot: SessionSlot) {
     let profile = match current.profile_for(&engine, ends.peer, ends.local) {
         Ok(profile) if profile.params.require_proxy_protocol => {
-            match behind_proxy(&mut tcp, ends).await {
+            let Some(named) = engine.stop.unless_requested(behind_proxy(&mut tcp, ends)).await else { return };
+            match named {
                 Ok(named) => ends = named,
                 Err(why) => return tracing::warn!("{}: {why}", ends.peer),
             }

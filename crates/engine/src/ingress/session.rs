@@ -336,7 +336,11 @@ impl Driver {
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
         let identity = self.profile.tls.clone();
         let handshake = async { plain.accept_tls(&identity.acceptor().await).await };
-        let (stream, facts) = tokio::time::timeout(self.profile.params.client_timeout.get(), handshake).await??;
+        let (stream, facts) = tokio::select! {
+            done = tokio::time::timeout(self.profile.params.client_timeout.get(), handshake) => done??,
+            // There is nobody who could be told.
+            () = self.engine.stop.over_for(Some(HEAR_OUT)) => return Err(io::ErrorKind::TimedOut.into()),
+        };
         self.stream = stream;
         self.conn.set("tls_cipher", facts.cipher.clone());
         self.conn.set("tls_protocol_version", facts.protocol_version.clone());
@@ -607,7 +611,7 @@ fn reject(refusal: Refusal) -> Answer {
 
 /// How long a peer may take to let a connection end in order.
 const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
-/// How long a client whose content was cut off is listened to.
+/// How long a client whose content was cut off is listened to, and one in the middle of a handshake when the program ends.
 const HEAR_OUT: std::time::Duration = std::time::Duration::from_secs(1);
 /// Once questions have taken so long, replies are written before the next is asked.
 const HELD_MAX: ::clock::Duration = ::clock::Duration::from_secs(1);

@@ -113,7 +113,10 @@ impl StsPolicies {
                         let left = Duration::from_secs(fetched.max_age_secs);
                         answer(Some((fetched, left)), record_ttl)
                     }
-                    Err(fault) => answer(live, record_ttl.min(REST)).without(Some(fault)),
+                    Err(fault) => {
+                        let rest = if fault == StsFault::Unknown { SOON } else { REST };
+                        answer(live, record_ttl.min(rest)).without(Some(fault))
+                    }
                 }
             }
         }
@@ -137,11 +140,14 @@ impl StsPolicies {
 impl Shared {
     /// Fetches and remembers, what comes of it and that nothing does.
     async fn fetch(&self, domain: &str, id: String) -> Result<Arc<StsPolicy>, StsFault> {
-        let fetching = async {
-            // never closed; a permit or an error, the policy is fetched
-            let _permit = self.permits.acquire().await;
-            self.fetcher.fetch(domain).await
+        // Servers of others that say nothing must not be what says that this one has no policy.
+        let Ok(_permit) = tokio::time::timeout(LINE_MAX, self.permits.acquire()).await else {
+            tracing::warn!(
+                "MTA-STS policy of {domain} (id {id}): {FETCHES_MAX} others are being fetched: tried again soon"
+            );
+            return Err(StsFault::Unknown);
         };
+        let fetching = self.fetcher.fetch(domain);
         match tokio::time::timeout(FETCH_TIMEOUT, fetching).await.unwrap_or(Err(FetchError::TimedOut(FETCH_TIMEOUT))) {
             Ok(policy) => {
                 let (policy, now) = (Arc::new(policy), Instant::now());
@@ -209,6 +215,10 @@ fn answer(policy: Option<(Arc<StsPolicy>, Duration)>, ask_again: Duration) -> St
 const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// After a fetch that failed (KumoMTA: 5 min).
 const REST: Duration = Duration::from_secs(300);
+/// How long a fetch waits for its turn.
+const LINE_MAX: Duration = Duration::from_secs(60);
+/// How long an answer counts that says nothing, as there was no turn.
+const SOON: Duration = Duration::from_secs(10);
 /// A policy this old is fetched again.
 const REFRESH_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The TXT record is looked at again after this, whatever its time to live says.

@@ -14,6 +14,13 @@ pub trait ReadFiles: Send + Sync {
 
     /// Opens a file for reading. One that is not there is `NotFound`.
     fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>>;
+
+    /// Waits a little if the error says that the system lacks descriptors or memory now, and whoever recovers may ask again; false
+    /// if it says anything else.
+    fn waits_out(&self, error: &io::Error) -> bool {
+        let _ = error;
+        false
+    }
 }
 
 /// The files of a spool.

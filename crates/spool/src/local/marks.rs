@@ -77,7 +77,7 @@ pub(crate) fn encode(marks: &[Mark], id: MessageId, run: Run, out: &mut Vec<u8>)
 }
 
 const MAGIC: &str = "postrider-mark crc=";
-/// Octets of marks a file may have.
+/// Octets of marks that are read of a file, the last ones.
 pub(crate) const MARKS_OCTETS_MAX: u64 = 16 << 20;
 
 #[cfg(test)]

@@ -57,13 +57,18 @@ pub(super) fn recover<F: Files>(
     folder: Folder,
     give: &mut dyn FnMut(RecoveredMessage),
 ) -> Result<LocalReport, SpoolError> {
-    let mut report = LocalReport::default();
-    let mut names = Vec::new();
-    let list = engine.files.list(folder, &mut |name| match folder.parse(name) {
-        Some(name) => names.push(name),
-        None => report.strange += 1,
-    });
-    list.map_err(|e| failed(Step::List, folder, &e))?;
+    let (mut report, names) = loop {
+        let (mut report, mut names) = (LocalReport::default(), Vec::new());
+        let list = engine.files.list(folder, &mut |name| match folder.parse(name) {
+            Some(name) => names.push(name),
+            None => report.strange += 1,
+        });
+        match list {
+            Ok(()) => break (report, names),
+            Err(e) if engine.files.waits_out(&e) => {}
+            Err(e) => return Err(failed(Step::List, folder, &e)),
+        }
+    };
     let mut queues = Queues::new();
     for name in names {
         match name {
@@ -89,7 +94,12 @@ fn message<F: Files>(
     give: &mut dyn FnMut(RecoveredMessage),
 ) {
     let name = LocalName::Message(id);
-    let found = engine.files.open(name).and_then(|file| read(&*file, id, Some(engine.run), engine.queue_of, queues));
+    let found = loop {
+        match engine.files.open(name).and_then(|file| read(&*file, id, Some(engine.run), engine.queue_of, queues)) {
+            Err(e) if engine.files.waits_out(&e) => {}
+            found => break found,
+        }
+    };
     match found {
         Ok(Found::Message(message, torn_marks)) => {
             report.messages += 1;
@@ -134,13 +144,11 @@ pub(super) fn read(
         None => Header::decode(&read_range(file, 0, line)?, id),
     };
     let Some(header) = header.filter(|header| header.end() <= length) else { return Ok(Found::NotWhole(length)) };
-    let marks = length - header.end();
-    if marks > MARKS_OCTETS_MAX {
-        return Ok(Found::NotWhole(length));
-    }
+    // Of more than that, which an ailing disk may have made of a few, the last: a recipient who is served twice is better than none.
+    let marks = (length - header.end()).min(MARKS_OCTETS_MAX);
     let mut progress = Progress::new(header.due);
     if marks > 0 {
-        progress.apply(&read_range(file, header.end(), marks as usize)?, id, run);
+        progress.apply(&read_range(file, length - marks, marks as usize)?, id, run);
     }
     let torn = progress.torn;
     Ok(recovered(id, &header, progress, queue_of(&header.envelope, &header.meta), queues)

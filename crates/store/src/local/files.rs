@@ -9,6 +9,7 @@ use super::version;
 use crate::StoreError;
 use crate::file_disk::make_durably;
 use crate::kind::MESSAGES;
+use crate::patient;
 use crate::shared_sync::SharedSync;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use spool::local::{Files, Folder, LocalName, ReadFile, ReadFiles};
@@ -17,7 +18,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The files of a spool directory.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct RealFiles {
     folders: BTreeMap<Folder, Names>,
     /// Calls of sync, whatever for.
     syncs: AtomicU64,
+    /// It was said that the system lacks means.
+    has_waited: AtomicBool,
 }
 
 /// A directory, open so that its names can be synced.
@@ -49,7 +52,8 @@ impl RealFiles {
             let file = File::open(&path).map_err(StoreError::io(&path, "open the directory"))?;
             folders.insert(folder, Names { file, sync: SharedSync::default() });
         }
-        let files = RealFiles { dir: dir.to_owned(), folders, syncs: AtomicU64::new(0) };
+        let files =
+            RealFiles { dir: dir.to_owned(), folders, syncs: AtomicU64::new(0), has_waited: AtomicBool::new(false) };
         if found != Some(version::VERSION) {
             version::bring_here(&files, dir).map_err(StoreError::io(&messages, "move message files of version 1"))?;
         }
@@ -110,8 +114,13 @@ impl Files for RealFiles {
 
     fn append(&self, name: LocalName, octets: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).open(self.path(name))?;
-        file.write_all(octets)?;
-        self.sync_data(&file)
+        let before = file.metadata()?.len();
+        let written = file.write_all(octets).and_then(|()| self.sync_data(&file));
+        if written.is_err() {
+            // It is tried again: what is there of it must not pile up. If it stays, it is read once more.
+            let _ = file.set_len(before);
+        }
+        written
     }
 
     fn rename(&self, from: LocalName, to: LocalName) -> io::Result<()> {
@@ -153,6 +162,14 @@ impl ReadFiles for RealFiles {
 
     fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
         open(&self.dir, name)
+    }
+
+    fn waits_out(&self, error: &io::Error) -> bool {
+        let lacks_means = spool::lacks_means(error.raw_os_error());
+        if lacks_means {
+            patient::rest(&self.has_waited, error);
+        }
+        lacks_means
     }
 }
 
