@@ -393,6 +393,9 @@ impl QueueCore {
 
     /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
+        if let Some(ready) = self.ready.get_mut(&conn.ready) {
+            ready.message_rates.refund(&mut self.rates);
+        }
         if self.awaited_by(now, queued.queue, &queued.message).is_some() {
             return self.comes_back(now, queued.queue, queued.message);
         }

@@ -11,7 +11,7 @@ use crate::epoch::Epoch;
 use crate::feedback::Window;
 use crate::grants::PotKey;
 use crate::line::Line;
-use crate::shared::{LeaseSet, Rates, SharedRates, lease_sets};
+use crate::shared::{LeaseSet, Rates, SharedRates, TICK, lease_sets};
 use crate::sources::Sources;
 use clock::{Duration, Instant, WallTime};
 use config::{EgressPath, EgressSource};
@@ -356,13 +356,13 @@ impl ReadyQueue {
     fn set_rates(&mut self, rates: &mut SharedRates) {
         let (path, name) = (&self.leg.path, &self.name);
         let of_messages = (path.max_message_rate.as_ref(), || format!("kumomta.max_message_rate.{name}"));
-        self.message_rates.redefine(of_messages, &path.additional_message_rate_throttles, rates);
+        self.message_rates.redefine(of_messages, &path.additional_message_rate_throttles, Duration::ZERO, rates);
         let of_connections = (path.max_connection_rate.as_ref(), || format!("{name}-connection-rate"));
-        self.connection_rates.redefine(of_connections, &BTreeMap::new(), rates);
+        self.connection_rates.redefine(of_connections, &BTreeMap::new(), TICK, rates);
         let source = &self.leg.source.name;
         let name = || format!("kumomta.source_selection_rate.{name}.{source}");
         let of_source = (path.source_selection_rate.as_ref(), name);
-        self.selection_rates.redefine(of_source, &path.additional_source_selection_rates, rates);
+        self.selection_rates.redefine(of_source, &path.additional_source_selection_rates, TICK, rates);
         self.window = Window::redefine(self.window.as_deref(), path.concurrency_feedback.as_ref()).map(Box::new);
         self.set_leases(rates);
     }

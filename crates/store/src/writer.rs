@@ -8,8 +8,9 @@
 use crate::inbox::{Answer, Append, Inbox, Rewriting, Wait, Work, fold};
 use crate::options::{Options, Stats};
 use crate::return_home::ReturnHome;
-use message::Sealed;
+use message::{MessageId, Sealed};
 use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError, Work as HouseWork};
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -147,7 +148,7 @@ impl<D: Disk> Writer<D> {
         } else if let (true, Some(error)) = (self.marks_failed, &self.refusal) {
             result = Err(error.clone());
         }
-        // Behind all marks of them.
+        // Behind all marks of them: see there.
         if !rewrites.is_empty() {
             self.rewrite(rewrites);
         }
@@ -156,13 +157,17 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Writes messages anew, all with one sync. One that has gone meanwhile is left out.
+    /// Writes messages anew, all with one sync. One that has gone meanwhile is left out. One whose marks are yet to be written is refused:
+    /// they would stand behind what is newer.
     fn rewrite(&mut self, waiting: Vec<Rewriting>) {
         let (mut rewrites, mut replies) = (Vec::new(), Vec::new());
+        let unwritten = self.batch.marks.iter().filter(|_| self.marks_failed);
+        let marked: HashSet<MessageId> = unwritten.map(Mark::id).collect();
         for Rewriting { rewrite, reply, permit } in waiting {
             let id = rewrite.sealed.id;
             let gone = self.log.locate(id).is_none().then_some(SpoolError::NoSuchMessage { id });
-            match self.stopped.clone().or(gone) {
+            let overtakes = self.refusal.clone().filter(|_| marked.contains(&id));
+            match self.stopped.clone().or(gone).or(overtakes) {
                 // Whoever waited may have gone, here and below: it is done all the same.
                 Some(error) => _ = reply.send(Err(error)),
                 None => {

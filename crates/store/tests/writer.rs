@@ -283,6 +283,26 @@ async fn a_message_that_cannot_be_written_anew_stays_as_it_is() {
     assert_eq!(recovery.messages.iter().map(|m| (m.id, m.attempts)).collect::<Vec<_>>(), [(id(1), 3)]);
 }
 
+/// Else the mark, which is older, would be the last word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_not_written_anew_before_its_marks() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, Options { retry_interval: Duration::from_secs(3600), ..options() });
+    spool.append(vec![vec![sealed(1, 10)], vec![sealed(2, 10)]]).await.expect("durable");
+    quiet(&spool).await;
+    disk.disk.fail(2, false, 0);
+    spool.mark(Mark::Attempt { id: id(1), attempts: 1, due: WallTime::EPOCH });
+    assert!(spool.flush().await.is_err(), "its sync failed");
+    let refused = spool.rewrite(rewrite(1, &[])).await;
+    assert!(matches!(refused, Err(SpoolError::Io { .. })), "{refused:?}");
+    spool.rewrite(rewrite(2, &[])).await.expect("nothing is to be written before it");
+    spool.close().await.expect("ends well");
+    let (_, recovery) = start(&disk, options());
+    let mut found: Vec<_> = recovery.messages.iter().map(|m| (m.id, m.attempts)).collect();
+    found.sort_unstable();
+    assert_eq!(found, [(id(1), 1), (id(2), 3)]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_up_is_no_message_any_more_though_it_reads() {
     let disk = GateDisk::default();
