@@ -133,7 +133,9 @@ function mod:setup_with_automation(options)
       local data = load_shaping_data()
       local params = data:get_egress_path_config(domain, egress_source, site_name)
       if publishing then
-        publishing.hurry(domain, params, data:get_egress_path_config('', egress_source, ''))
+        publishing.hurry(domain, params, function()
+          return data:get_egress_path_config('', egress_source, '')
+        end)
       end
       params.refresh_strategy = params.refresh_strategy or 'Epoch'
       if skip_make then

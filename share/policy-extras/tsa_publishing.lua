@@ -105,9 +105,10 @@ function mod.install(options, load_shaping_data)
 end
 
 -- Takes out of the options of a daemon's path the rates that every destination has: records that wait for their turn come too late, and
--- with many refusals there are more of them than that. What a block says of this daemon counts.
-function mod.hurry(domain, params, of_everybody)
+-- with many refusals there are more of them than that. What a block says of this daemon counts, where it is something else.
+function mod.hurry(domain, params, get_everybodys)
   if urls[domain] then
+    local of_everybody = get_everybodys()
     for _, name in ipairs(RATES) do
       if params[name] == of_everybody[name] then
         params[name] = nil

@@ -235,10 +235,11 @@ impl Cause<'_> {
         }
     }
 
-    /// Where the mail went; none where policy names the hosts, and where nobody knows.
+    /// Where the mail went; none where policy names the hosts, and where it went nowhere (the site of a null MX is a dot).
     fn site(&self) -> Option<String> {
         let site = site_of_ready_queue(&self.record.site);
-        (!site.is_empty() && !site.starts_with(MX_LIST)).then(|| site.to_owned())
+        let is_somewhere = !site.trim_end_matches('.').is_empty();
+        (is_somewhere && !site.starts_with(MX_LIST)).then(|| site.to_owned())
     }
 
     fn option(&self, set: &SetOption, site: Option<String>) -> Result<Effect, String> {

@@ -285,6 +285,10 @@ fn an_option_reaches_no_site_that_dns_does_not_know_and_no_name_that_is_no_domai
         let observed = play.hear(0, name, "s", "no");
         assert!(observed.undone.len() == 1 && !observed.has_changed, "{name}: {observed:?}");
     }
+    play.hear_of_site(0, "null.test", ".", "no");
+    let file = overlay(play.automation.effects(at(1)), Sites::Named);
+    assert!(Document::parse("o.toml", &file).is_ok() && file.contains("null.test"), "{file}");
+    play.automation.expire(at(10_000));
     let mut record = LogRecord::new(RecordType::TransientFailure, at(0), at(0), Response::new(451, None, "no"));
     (record.queue, record.site) = ("hosted.test".into(), "s->mx_list:relay.test@smtp_client".into());
     let found = matching(&play.shaping, &record);

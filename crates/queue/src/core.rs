@@ -309,6 +309,12 @@ impl QueueCore {
         }
     }
 
+    /// There is no configuration: as [`QueueCore::unroutable`], whatever way is being looked for by an earlier one.
+    pub fn unconfigured(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
+        self.scheduled.get_mut(&key).into_iter().for_each(|queue| queue.routes_by_old = false);
+        self.unroutable(now, key, failure);
+    }
+
     /// There is no configuration or no route: every due message is settled with the reply. A
     /// queue that never had a configuration keeps its messages instead, uncounted: nobody knows
     /// yet how often they may be tried and when they are too old. So does one that an order holds back.
@@ -393,9 +399,7 @@ impl QueueCore {
 
     /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
-        if let Some(ready) = self.ready.get_mut(&conn.ready) {
-            ready.message_rates.refund(&mut self.rates);
-        }
+        self.ready.get_mut(&conn.ready).into_iter().for_each(|ready| ready.refund(conn.slot));
         if self.awaited_by(now, queued.queue, &queued.message).is_some() {
             return self.comes_back(now, queued.queue, queued.message);
         }

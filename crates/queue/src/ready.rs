@@ -109,6 +109,8 @@ pub(crate) struct ReadyQueue {
     /// Connections that wait for a message, longest idle first.
     pub idle: VecDeque<usize>,
     pub consecutive_failures: u32,
+    /// How often something was used up of the rate of messages, around the corner.
+    pub charges: u32,
     /// No new connection before this moment.
     pub opens_after: Instant,
     /// That is how long a rate has it wait, which another definition may end.
@@ -150,6 +152,8 @@ pub(crate) struct Connection {
     pub is_lost: bool,
     /// It was told to wait for a rate.
     pub has_waited: bool,
+    /// What it used up last of the rate of messages, see [`ReadyQueue::charges`].
+    pub charge: Option<u32>,
 }
 
 /// What the cluster is asked before a connection opens.
@@ -181,6 +185,7 @@ impl ReadyQueue {
             connections: Slab::new(),
             idle: VecDeque::new(),
             consecutive_failures: 0,
+            charges: 0,
             opens_after: Instant::ZERO,
             waits_for_rate: false,
             window: None,
@@ -329,6 +334,14 @@ impl ReadyQueue {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         let pause_ms = (REOPEN_MS_MIN << self.consecutive_failures.min(16)).min(REOPEN_MS_MAX);
         self.pause(now + Duration::from_millis(pause_ms));
+    }
+
+    /// A connection gives a message back: what it used up of the rate, if nobody has used up anything since.
+    pub fn refund(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.charge.take_if(|charge| *charge == self.charges).is_some() {
+            self.message_rates.refund();
+        }
     }
 
     /// No connection is opened before.

@@ -153,7 +153,7 @@ impl ScheduledQueue {
             self.routes_by_old = self.routing;
         }
         self.config_fresh_until = match config.refresh_strategy {
-            RefreshStrategy::Ttl => now + Duration::from(config.refresh_interval),
+            RefreshStrategy::Ttl => now + Duration::from(config.refresh_interval).max(FRESH_MIN),
             RefreshStrategy::Epoch => Instant::NEVER,
         };
         self.configuring = false;
@@ -319,3 +319,5 @@ impl ScheduledQueue {
 
 /// Messages, due or under way, up to which a queue counts as small.
 const SMALL_MAX: usize = 16;
+/// Policy is not asked more often, whatever it says: it would be asked for ever, and nothing else would be done.
+const FRESH_MIN: Duration = Duration::from_secs(1);

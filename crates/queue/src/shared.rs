@@ -145,15 +145,10 @@ impl Rates {
         self.0.as_mut().map_or(Ok(()), |defined| defined.admit(shared, now))
     }
 
-    /// Gives back one event's worth that was taken and not used. What the cluster counts is used up.
-    pub fn refund(&mut self, shared: &mut SharedRates) {
-        let Some(defined) = &mut self.0 else { return };
-        if let Some(own) = &mut defined.own {
-            own.gcra.refund();
-        }
-        for Named { key, rate, .. } in &defined.named {
-            shared.arrivals.get_mut(key).into_iter().for_each(|arrival| *arrival = rate.refund(*arrival));
-        }
+    /// Gives one event's worth of one's own back, which was the last to be taken and was not used.
+    pub fn refund(&mut self) {
+        let own = self.0.as_mut().and_then(|defined| defined.own.as_mut());
+        own.into_iter().for_each(|own| own.gcra.refund());
     }
 
     /// The same when the cluster has counted the event.

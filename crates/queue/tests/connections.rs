@@ -84,6 +84,19 @@ fn what_is_given_back_has_used_up_nothing_of_the_rate() {
 }
 
 #[test]
+fn what_is_given_back_late_gives_nobody_more_than_the_rate() {
+    let mut rig =
+        rig(serde_json::json!({"max_message_rate": "1/min,max_burst=1", "idle_timeout": "5m"}));
+    rig.admit("d.test", 4);
+    let conns = rig.opened();
+    let slow = rig.take(conns[0]).expect("a message");
+    rig.pass(Duration::from_secs(61));
+    assert!(rig.deliver(conns[1]), "a minute later");
+    rig.core.give_back(rig.now, conns[0], slow);
+    assert!(!matches!(rig.core.take(rig.now, conns[1]), Take::Message(_)), "somebody took his turn since");
+}
+
+#[test]
 fn a_queue_of_single_steps_keeps_its_rate() {
     let mut rig = Rig::new();
     let limited = config(serde_json::json!({"max_message_rate": "100/s,max_burst=1"}));

@@ -93,6 +93,39 @@ fn what_becomes_of_a_way_by_an_old_configuration_fails_nothing_and_holds_nothing
 }
 
 #[test]
+fn a_configuration_that_is_stale_at_once_keeps_nobody_from_going() {
+    let mut rig = Rig::new();
+    rig.admit("x.test", 1);
+    let key = rig.core.queue(rig.now.mono, "x.test");
+    assert_eq!(asked(&mut rig), (1, 0));
+    rig.core.configured(rig.now, key, std::sync::Arc::new(config(json!({"refresh_interval": "0s"}))));
+    assert_eq!(asked(&mut rig), (0, 1));
+    rig.core.routed(rig.now, key, route(&[("a", 1)], &path(json!({})), LONG));
+    assert_eq!(rig.ready().len(), 1);
+}
+
+#[test]
+fn a_configuration_that_fails_while_an_old_way_is_looked_for_is_asked_for_again() {
+    let of_pool = |pool: &str| json!({"egress_pool": pool, "refresh_strategy": "Epoch"});
+    let mut rig = busy(of_pool("old"), json!({}), 100);
+    let key = rig.core.queue(rig.now.mono, "x.test");
+    rig.pass(Duration::from_secs(130));
+    assert_eq!(asked(&mut rig), (0, 1));
+    rig.core.begin_epoch();
+    rig.core.tick(rig.now);
+    assert_eq!(asked(&mut rig), (1, 0));
+    rig.core.configured(rig.now, key, std::sync::Arc::new(config(of_pool("new"))));
+    rig.core.begin_epoch();
+    rig.core.tick(rig.now);
+    assert_eq!(asked(&mut rig), (1, 0), "the way is still being looked for");
+    rig.core.unconfigured(rig.now, key, failure(451));
+    rig.core.routed(rig.now, key, route(&[("a", 1)], &path(json!({"max_ready": 10})), LONG));
+    rig.admit("x.test", 1);
+    rig.pass(Duration::from_secs(121));
+    assert_eq!(asked(&mut rig).0, 1);
+}
+
+#[test]
 fn what_ages_by_time_takes_no_notice_of_epochs() {
     let mut rig = busy(json!({"refresh_interval": "100s"}), json!({}), 200);
     rig.core.begin_epoch();

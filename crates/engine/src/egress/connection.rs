@@ -139,7 +139,8 @@ impl Engine {
         held: &Held,
         walk: &mut Walk,
     ) -> Result<(), Unreached> {
-        for candidate in candidates {
+        for (number, candidate) in (1..).zip(candidates) {
+            let is_last = number == candidates.len();
             let mut tls_allowed = true;
             loop {
                 let name = format!("{} ({})", candidate.host, candidate.addr);
@@ -160,11 +161,17 @@ impl Engine {
                             _ if !has_work => return Ok(()),
                             // A message that is to try the next host at once does so in any case.
                             ReconnectStrategy::TerminateSession if !carries => return Ok(()),
-                            _ if !self.with_queue(|q, now| q.may_reconnect(now, opening.conn)) && !carries => {
-                                return Ok(());
+                            strategy => {
+                                let is_of_same = strategy == ReconnectStrategy::ReconnectSameHost && !carries;
+                                let goes_on = is_of_same || !is_last;
+                                if goes_on && !self.with_queue(|q, now| q.may_reconnect(now, opening.conn)) && !carries
+                                {
+                                    return Ok(());
+                                }
+                                if !is_of_same {
+                                    break;
+                                }
                             }
-                            ReconnectStrategy::ReconnectSameHost if !carries => {}
-                            _ => break,
                         }
                     }
                     Ok(Ended::NoSource(fault, why)) => {

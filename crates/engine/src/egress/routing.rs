@@ -48,8 +48,8 @@ impl Engine {
             let Some(answer) = engine.stop.unless_requested(asked).await else { return };
             match answer {
                 Some(Ok(config)) => engine.with_queue(|q, now| q.configured(now, key, config)),
-                Some(Err(error)) => engine.no_route(key, &name, policy_failure(&error)),
-                None => engine.no_route(key, &name, unexplained()),
+                Some(Err(error)) => engine.no_configuration(key, &name, policy_failure(&error)),
+                None => engine.no_configuration(key, &name, unexplained()),
             }
         });
     }
@@ -66,6 +66,11 @@ impl Engine {
                 None => engine.no_route(key, &name, unexplained()),
             }
         });
+    }
+
+    fn no_configuration(&self, key: QueueKey, name: &str, failure: RouteFailure) {
+        tracing::warn!("queue {name}: {}", failure.reply);
+        self.with_queue(|q, now| q.unconfigured(now, key, failure));
     }
 
     fn no_route(&self, key: QueueKey, name: &str, failure: RouteFailure) {

@@ -211,7 +211,7 @@ fn answer(policy: Option<(Arc<StsPolicy>, Duration)>, ask_again: Duration) -> St
     StsAnswer { policy: policy.map(|(policy, _)| policy), good_for: ask_again.min(left), fault: None }
 }
 
-/// How long all of one fetch may take, its wait for a place included.
+/// How long a fetch may take, once it has its turn.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// After a fetch that failed (KumoMTA: 5 min).
 const REST: Duration = Duration::from_secs(300);
