@@ -219,8 +219,7 @@ impl Engine {
         let recorders = Recorders::open(&parts.startup)?;
         let events = EventStreams::new(parts.metrics.clone(), parts.connectors.clone());
         let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
-        let clock = Clock::start();
-        let interest = parts.policy.interest();
+        let (clock, interest) = (Clock::start(), parts.policy.interest());
         say_unclaimed(&open_hooks(&recorders.hooks, interest, &parts.settings.spool_dir));
         let queue = queues(clock, &parts.settings, interest.has(Event::ThrottleInsertReadyQueue), parts.orders.1);
         // From before anybody can ask.

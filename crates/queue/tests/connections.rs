@@ -85,8 +85,7 @@ fn what_is_given_back_has_used_up_nothing_of_the_rate() {
 
 #[test]
 fn what_is_given_back_late_gives_nobody_more_than_the_rate() {
-    let mut rig =
-        rig(serde_json::json!({"max_message_rate": "1/min,max_burst=1", "idle_timeout": "5m"}));
+    let mut rig = rig(serde_json::json!({"max_message_rate": "1/min,max_burst=1", "idle_timeout": "5m"}));
     rig.admit("d.test", 4);
     let conns = rig.opened();
     let slow = rig.take(conns[0]).expect("a message");

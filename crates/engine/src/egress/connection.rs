@@ -131,6 +131,21 @@ impl Engine {
         }
     }
 
+    /// Where a connection that broke is opened anew, if it is to be and may be.
+    fn anew(&self, opening: &Opening, carries: bool, is_last: bool) -> Option<Anew> {
+        let anew = match opening.leg.path.reconnect_strategy {
+            // A message that is to try the next host at once does so in any case.
+            _ if carries => Anew::NextHost,
+            ReconnectStrategy::TerminateSession => return None,
+            ReconnectStrategy::ReconnectSameHost => Anew::SameHost,
+            ReconnectStrategy::ConnectNextHost => Anew::NextHost,
+        };
+        let conn = opening.conn;
+        let is_none = anew == Anew::NextHost && is_last;
+        let may = self.with_queue(|q, now| (carries || q.has_work(conn)) && (is_none || q.may_reconnect(now, conn)));
+        (may || carries).then_some(anew)
+    }
+
     /// From host to host, until one has served to the end or none is left.
     async fn walk(
         &self,
@@ -156,22 +171,10 @@ impl Engine {
                         walk.served = true;
                         let carries = why.is_some();
                         walk.told = why.or(walk.told.take());
-                        let has_work = carries || self.with_queue(|q, _| q.has_work(opening.conn));
-                        match opening.leg.path.reconnect_strategy {
-                            _ if !has_work => return Ok(()),
-                            // A message that is to try the next host at once does so in any case.
-                            ReconnectStrategy::TerminateSession if !carries => return Ok(()),
-                            strategy => {
-                                let is_of_same = strategy == ReconnectStrategy::ReconnectSameHost && !carries;
-                                let goes_on = is_of_same || !is_last;
-                                if goes_on && !self.with_queue(|q, now| q.may_reconnect(now, opening.conn)) && !carries
-                                {
-                                    return Ok(());
-                                }
-                                if !is_of_same {
-                                    break;
-                                }
-                            }
+                        match self.anew(opening, carries, is_last) {
+                            None => return Ok(()),
+                            Some(Anew::SameHost) => {}
+                            Some(Anew::NextHost) => break,
                         }
                     }
                     Ok(Ended::NoSource(fault, why)) => {
@@ -376,6 +379,13 @@ struct Walk {
     may_change: bool,
     /// Why the message that goes on was not taken, last.
     told: Option<Reply>,
+}
+
+/// Where a connection is opened anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anew {
+    SameHost,
+    NextHost,
 }
 
 /// The ticket of a message that goes on to the next host.
