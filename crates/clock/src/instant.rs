@@ -23,11 +23,6 @@ impl Instant {
         self.0
     }
 
-    /// The moment so long before; not before the origin.
-    pub fn saturating_sub(self, span: Duration) -> Instant {
-        Instant(self.0.saturating_sub(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
-    }
-
     /// Time passed since `earlier`; zero when `earlier` is later.
     pub fn saturating_since(self, earlier: Instant) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))

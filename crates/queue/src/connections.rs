@@ -86,8 +86,6 @@ impl QueueCore {
             return Take::After(wait.max(GRANT_LOOK));
         }
         connection.taken += 1;
-        ready.charges = ready.charges.wrapping_add(1);
-        connection.charge = Some(ready.charges);
         if std::mem::take(&mut connection.idle) {
             // It was woken once too often: nothing more is promised to it.
             ready.idle.retain(|slot| *slot != conn.slot);
@@ -321,8 +319,7 @@ impl QueueCore {
             }
             let leases = ready.leases.clone();
             // Rates are charged when the leases are had: who is refused has opened nothing.
-            let connection =
-                Connection { idle: false, taken: 0, leases, leasing, is_lost: false, has_waited: false, charge: None };
+            let connection = Connection { idle: false, taken: 0, leases, leasing, is_lost: false, has_waited: false };
             let slot = ready.connections.insert(connection);
             if !needs_cluster {
                 ready.lease_awaited_since = None;

@@ -399,7 +399,6 @@ impl QueueCore {
 
     /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
-        self.ready.get_mut(&conn.ready).into_iter().for_each(|ready| ready.refund(conn.slot));
         if self.awaited_by(now, queued.queue, &queued.message).is_some() {
             return self.comes_back(now, queued.queue, queued.message);
         }

@@ -11,7 +11,7 @@ use crate::epoch::Epoch;
 use crate::feedback::Window;
 use crate::grants::PotKey;
 use crate::line::Line;
-use crate::shared::{LeaseSet, Rates, SharedRates, TICK, lease_sets};
+use crate::shared::{LeaseSet, Rates, SharedRates, lease_sets};
 use crate::sources::Sources;
 use clock::{Duration, Instant, WallTime};
 use config::{EgressPath, EgressSource};
@@ -109,8 +109,6 @@ pub(crate) struct ReadyQueue {
     /// Connections that wait for a message, longest idle first.
     pub idle: VecDeque<usize>,
     pub consecutive_failures: u32,
-    /// How often something was used up of the rate of messages, around the corner.
-    pub charges: u32,
     /// No new connection before this moment.
     pub opens_after: Instant,
     /// That is how long a rate has it wait, which another definition may end.
@@ -152,8 +150,6 @@ pub(crate) struct Connection {
     pub is_lost: bool,
     /// It was told to wait for a rate.
     pub has_waited: bool,
-    /// What it used up last of the rate of messages, see [`ReadyQueue::charges`].
-    pub charge: Option<u32>,
 }
 
 /// What the cluster is asked before a connection opens.
@@ -185,7 +181,6 @@ impl ReadyQueue {
             connections: Slab::new(),
             idle: VecDeque::new(),
             consecutive_failures: 0,
-            charges: 0,
             opens_after: Instant::ZERO,
             waits_for_rate: false,
             window: None,
@@ -336,14 +331,6 @@ impl ReadyQueue {
         self.pause(now + Duration::from_millis(pause_ms));
     }
 
-    /// A connection gives a message back: what it used up of the rate, if nobody has used up anything since.
-    pub fn refund(&mut self, slot: usize) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        if connection.charge.take_if(|charge| *charge == self.charges).is_some() {
-            self.message_rates.refund();
-        }
-    }
-
     /// No connection is opened before.
     pub fn pause(&mut self, until: Instant) {
         self.waits_for_rate &= self.opens_after > until;
@@ -369,13 +356,13 @@ impl ReadyQueue {
     fn set_rates(&mut self, rates: &mut SharedRates) {
         let (path, name) = (&self.leg.path, &self.name);
         let of_messages = (path.max_message_rate.as_ref(), || format!("kumomta.max_message_rate.{name}"));
-        self.message_rates.redefine(of_messages, &path.additional_message_rate_throttles, Duration::ZERO, rates);
+        self.message_rates.redefine(of_messages, &path.additional_message_rate_throttles, rates);
         let of_connections = (path.max_connection_rate.as_ref(), || format!("{name}-connection-rate"));
-        self.connection_rates.redefine(of_connections, &BTreeMap::new(), TICK, rates);
+        self.connection_rates.redefine(of_connections, &BTreeMap::new(), rates);
         let source = &self.leg.source.name;
         let name = || format!("kumomta.source_selection_rate.{name}.{source}");
         let of_source = (path.source_selection_rate.as_ref(), name);
-        self.selection_rates.redefine(of_source, &path.additional_source_selection_rates, TICK, rates);
+        self.selection_rates.redefine(of_source, &path.additional_source_selection_rates, rates);
         self.window = Window::redefine(self.window.as_deref(), path.concurrency_feedback.as_ref()).map(Box::new);
         self.set_leases(rates);
     }

@@ -12,7 +12,7 @@ use crate::messages::{List, Messages, SlotNumber};
 use crate::order::{Action, Order, OrderId};
 use crate::pool::Rotation;
 use crate::schedule::End;
-use crate::shared::{Rates, SharedRates, TICK};
+use crate::shared::{Rates, SharedRates};
 use clock::{Duration, Instant, Now, WallTime};
 use config::{QueueConfig, RefreshStrategy};
 use hashbrown::{HashMap, HashSet};
@@ -139,7 +139,7 @@ impl ScheduledQueue {
         let changed = self.config.as_ref().is_none_or(|old| old.max_message_rate != config.max_message_rate);
         if changed {
             let own = (config.max_message_rate.as_ref(), || format!("kumomta.queue_message_rate.{}", self.name));
-            self.message_rate.redefine(own, &BTreeMap::new(), TICK, rates);
+            self.message_rate.redefine(own, &BTreeMap::new(), rates);
             if std::mem::take(&mut self.waits_for_rate) {
                 self.promotes_after = Instant::ZERO;
             }

@@ -9,7 +9,7 @@
 use crate::core::ReadyKey;
 use crate::grants::{ClusterRates, Grants, PotKey};
 use crate::throttle::{Gcra, Rate};
-use clock::{Duration, Instant, TimerWheel};
+use clock::{Duration, Instant};
 use config::{EgressPath, ThrottleSpec};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -89,18 +89,16 @@ impl SharedRates {
 pub(crate) struct Rates(Option<Box<Defined>>);
 
 impl Rates {
-    /// Takes a definition; one's own rate keeps its memory unless it changed. `own_name` is what the cluster calls it. Whoever waits for
-    /// them may come so much late: `slack`.
+    /// Takes a definition; one's own rate keeps its memory unless it changed. `own_name` is what the cluster calls it.
     pub fn redefine(
         &mut self,
         own: (Option<&ThrottleSpec>, impl Fn() -> String),
         named: &BTreeMap<String, ThrottleSpec>,
-        slack: Duration,
         shared: &mut SharedRates,
     ) {
         match own.0.is_none() && named.is_empty() {
             true => self.leave(shared),
-            false => self.0.get_or_insert_default().redefine(own, named, slack, shared),
+            false => self.0.get_or_insert_default().redefine(own, named, shared),
         }
     }
 
@@ -143,12 +141,6 @@ impl Rates {
     /// Takes one event's worth of all, or of none.
     pub fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
         self.0.as_mut().map_or(Ok(()), |defined| defined.admit(shared, now))
-    }
-
-    /// Gives one event's worth of one's own back, which was the last to be taken and was not used.
-    pub fn refund(&mut self) {
-        let own = self.0.as_mut().and_then(|defined| defined.own.as_mut());
-        own.into_iter().for_each(|own| own.gcra.refund());
     }
 
     /// The same when the cluster has counted the event.
@@ -205,13 +197,11 @@ impl Defined {
         &mut self,
         (own, own_name): (Option<&ThrottleSpec>, impl Fn() -> String),
         named: &BTreeMap<String, ThrottleSpec>,
-        slack: Duration,
         shared: &mut SharedRates,
     ) {
-        let rate_of = |spec: &ThrottleSpec| Rate::from(spec).with_slack(slack);
         let is_on = shared.grants.is_on();
         let of_cluster = |spec: &&ThrottleSpec| is_on && !spec.local;
-        let mine = own.filter(|spec| !of_cluster(spec)).map(|spec| (rate_of(spec), spec_key(&own_name(), spec)));
+        let mine = own.filter(|spec| !of_cluster(spec)).map(|spec| (Rate::from(spec), spec_key(&own_name(), spec)));
         match (&mut self.own, mine) {
             // Perhaps in other words.
             (Some(own), Some((rate, key))) if own.gcra.rate() == rate => own.key = key.into(),
@@ -223,7 +213,7 @@ impl Defined {
         let of_node = named.iter().filter(|(_, spec)| !of_cluster(spec));
         let of_name = |(name, spec): (&String, &ThrottleSpec)| Named {
             name: name.as_str().into(),
-            rate: rate_of(spec),
+            rate: Rate::from(spec),
             key: spec_key(name, spec).into(),
         };
         self.named = of_node.map(of_name).collect();
@@ -309,8 +299,6 @@ pub(crate) fn lease_sets(path: &EgressPath, ready_name: &str, grants: &Grants) -
     (all.iter().map(|(name, spec)| (name.clone(), here(spec))).collect(), of_cluster)
 }
 
-/// How late whoever waits for a timer of the queues may come.
-pub(crate) const TICK: Duration = TimerWheel::<()>::tick();
 /// Before the name of a ready queue: its `connection_limit` (KumoMTA's name).
 pub(crate) const CONNECTION_LIMIT: &str = "kumomta.connection_limit.";
 
@@ -508,34 +496,34 @@ mod tests {
             std::iter::from_fn(|| rates.admit(shared, at).ok()).count()
         };
         let mut first = Rates::default();
-        first.redefine((Some(&hourly), name), &none, Duration::ZERO, &mut shared);
+        first.redefine((Some(&hourly), name), &none, &mut shared);
         assert_eq!(used_up(&mut first, &mut shared, now), 100);
         first.leave(&mut shared);
         let later = now + Duration::from_secs(720);
         shared.sweep(later);
         let mut next = Rates::default();
-        next.redefine((Some(&hourly), name), &none, Duration::ZERO, &mut shared);
+        next.redefine((Some(&hourly), name), &none, &mut shared);
         assert_eq!(used_up(&mut next, &mut shared, later), 20, "a fifth of an hour has passed");
         // A namesake, of mail with another demand for instance, takes nothing away from the one whose it is.
         let mut namesake = Rates::default();
-        namesake.redefine((Some(&hourly), name), &none, Duration::ZERO, &mut shared);
+        namesake.redefine((Some(&hourly), name), &none, &mut shared);
         next.leave(&mut shared);
-        next.redefine((Some(&hourly), name), &none, Duration::ZERO, &mut shared);
+        next.redefine((Some(&hourly), name), &none, &mut shared);
         assert_eq!(next.check(&shared, later), Err(Duration::from_secs(36)));
         // The same in other words is the same.
         let (words, others) = (spec("3600/h,max_burst=1"), spec("60/min,max_burst=1"));
         let mut same = Rates::default();
-        same.redefine((Some(&words), String::new), &none, Duration::ZERO, &mut shared);
+        same.redefine((Some(&words), String::new), &none, &mut shared);
         assert_eq!(used_up(&mut same, &mut shared, later), 1);
-        same.redefine((Some(&others), String::new), &none, Duration::ZERO, &mut shared);
+        same.redefine((Some(&others), String::new), &none, &mut shared);
         same.leave(&mut shared);
-        same.redefine((Some(&others), String::new), &none, Duration::ZERO, &mut shared);
+        same.redefine((Some(&others), String::new), &none, &mut shared);
         assert_eq!(same.check(&shared, later), Err(Duration::from_secs(1)));
         // One that changes is another, and finds what it left when it comes back.
-        next.redefine((Some(&quick), name), &none, Duration::ZERO, &mut shared);
+        next.redefine((Some(&quick), name), &none, &mut shared);
         assert_eq!(next.check(&shared, later), Ok(()));
-        next.redefine((None, name), &none, Duration::ZERO, &mut shared);
-        next.redefine((Some(&hourly), name), &none, Duration::ZERO, &mut shared);
+        next.redefine((None, name), &none, &mut shared);
+        next.redefine((Some(&hourly), name), &none, &mut shared);
         assert_eq!(next.check(&shared, later), Err(Duration::from_secs(36)));
     }
 
@@ -545,13 +533,13 @@ mod tests {
         let named = |text| BTreeMap::from([("all".to_owned(), spec(text))]);
         let (mut shared, now) = (SharedRates::default(), Instant::from_micros(1));
         let (mut slow, mut fast) = (Rates::default(), Rates::default());
-        slow.redefine((None, String::new), &named("1/day"), Duration::ZERO, &mut shared);
-        fast.redefine((None, String::new), &named("1000/s"), Duration::ZERO, &mut shared);
+        slow.redefine((None, String::new), &named("1/day"), &mut shared);
+        fast.redefine((None, String::new), &named("1000/s"), &mut shared);
         assert_eq!(slow.admit(&mut shared, now), Ok(()));
         assert_eq!(fast.check(&shared, now), Ok(()), "a day's wait is not another rate's");
-        slow.redefine((None, String::new), &named("100/day"), Duration::ZERO, &mut shared);
+        slow.redefine((None, String::new), &named("100/day"), &mut shared);
         assert_eq!(slow.check(&shared, now), Ok(()));
-        slow.redefine((None, String::new), &named("1/day"), Duration::ZERO, &mut shared);
+        slow.redefine((None, String::new), &named("1/day"), &mut shared);
         assert_eq!(slow.check(&shared, now), Err(Duration::from_secs(86_400)));
     }
 
@@ -561,13 +549,8 @@ mod tests {
         let named = |text| BTreeMap::from([("all".to_owned(), spec(text))]);
         let (mut shared, now) = (SharedRates::default(), Instant::from_micros(1));
         let (mut fast, mut slow) = (Rates::default(), Rates::default());
-        fast.redefine(
-            (Some(&spec("100/s,max_burst=1")), String::new),
-            &named("10/s,max_burst=2"),
-            Duration::ZERO,
-            &mut shared,
-        );
-        slow.redefine((None, String::new), &named("10/s,max_burst=2"), Duration::ZERO, &mut shared);
+        fast.redefine((Some(&spec("100/s,max_burst=1")), String::new), &named("10/s,max_burst=2"), &mut shared);
+        slow.redefine((None, String::new), &named("10/s,max_burst=2"), &mut shared);
         assert_eq!(fast.admit(&mut shared, now), Ok(()));
         assert_eq!(slow.admit(&mut shared, now), Ok(()));
         assert_eq!(slow.admit(&mut shared, now), Err(Duration::from_millis(100)), "the burst went to both");

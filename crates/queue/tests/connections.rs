@@ -71,42 +71,6 @@ fn who_is_let_go_of_before_anything_was_taken_does_not_come_back_at_once() {
 }
 
 #[test]
-fn what_is_given_back_has_used_up_nothing_of_the_rate() {
-    let mut rig = rig(serde_json::json!({"max_message_rate": "1/h"}));
-    rig.admit("d.test", 2);
-    let conn = rig.opened()[0];
-    for _ in 0..3 {
-        let queued = rig.take(conn).expect("it was not sent");
-        rig.core.give_back(rig.now, conn, queued);
-    }
-    assert!(rig.deliver(conn));
-    assert!(!matches!(rig.core.take(rig.now, conn), Take::Message(_)), "one was");
-}
-
-#[test]
-fn what_is_given_back_late_gives_nobody_more_than_the_rate() {
-    let mut rig = rig(serde_json::json!({"max_message_rate": "1/min,max_burst=1", "idle_timeout": "5m"}));
-    rig.admit("d.test", 4);
-    let conns = rig.opened();
-    let slow = rig.take(conns[0]).expect("a message");
-    rig.pass(Duration::from_secs(61));
-    assert!(rig.deliver(conns[1]), "a minute later");
-    rig.core.give_back(rig.now, conns[0], slow);
-    assert!(!matches!(rig.core.take(rig.now, conns[1]), Take::Message(_)), "somebody took his turn since");
-}
-
-#[test]
-fn a_queue_of_single_steps_keeps_its_rate() {
-    let mut rig = Rig::new();
-    let limited = config(serde_json::json!({"max_message_rate": "100/s,max_burst=1"}));
-    rig.routed("d.test", limited, route(&[("a", 1)], &path(serde_json::json!({})), ROOMY));
-    rig.admit("d.test", 900);
-    rig.pass(Duration::from_secs(5));
-    let ready: usize = rig.ready().iter().map(|(_, count)| count).sum();
-    assert!((490..=508).contains(&ready), "{ready}");
-}
-
-#[test]
 fn a_message_wakes_the_connection_that_is_idle_longest() {
     let mut rig = rig(serde_json::json!({}));
     rig.admit("d.test", 2);

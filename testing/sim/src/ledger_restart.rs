@@ -26,15 +26,17 @@ impl Ledger {
             }
         }
         let mut lost = Vec::new();
-        let life = self.life;
+        let (life, synced_until) = (self.life, self.synced_until);
         for (id, account) in self.messages.iter_mut().filter(|(id, a)| a.life < life && !found.contains(*id)) {
             match account.gone {
                 Gone::No if account.damaged => account.gone = Gone::Aside,
                 Gone::No if account.certain => lost.push(format!("{id} is lost: promised {}", account.promised)),
                 Gone::Marked if all_synced => account.gone = Gone::Durably,
-                Gone::Marked if account.gone_at > self.synced_until => {
+                // The mark of its end was read, and a power cut may take it back; so it may what was marked just before.
+                Gone::Marked if account.gone_at > synced_until => {
                     account.gone_at = u64::MAX;
                     account.recipients.iter_mut().for_each(|fate| fate.final_at = u64::MAX);
+                    account.plans.iter_mut().filter(|p| p.at > synced_until).for_each(|p| p.at = u64::MAX);
                 }
                 Gone::No if account.durable => {
                     (account.durable, account.limbo) = (false, true);
