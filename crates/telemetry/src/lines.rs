@@ -152,7 +152,8 @@ mod tests {
         };
         assert_eq!(line(&lines, RecordType::Bounce), json(RecordType::Bounce), "its entry has none");
         assert_eq!(line(&lines, RecordType::Reception), json(RecordType::Reception), "nothing is lost");
-        let headers = "{{ headers['x-one'] }} {{ headers['X-One'] }} {{ log_record.headers['X-ONE'] }} {{ headers.none }}";
+        let headers =
+            "{{ headers['x-one'] }} {{ headers['X-One'] }} {{ log_record.headers['X-ONE'] }} {{ headers.none }}";
         let lines = Lines::of(&BTreeMap::from([(RecordKey::Any, with(headers))])).expect("they read");
         let mut with_headers = record(RecordType::Bounce);
         with_headers.headers = serde_json::json!({"X-One": 1}).as_object().expect("an object").clone();
