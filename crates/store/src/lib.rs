@@ -9,6 +9,7 @@
 //! Deliberately absent: the format and every decision about octets (spool), what a message
 //! means (queue), when to stop accepting because space runs out (engine; [`free`] tells).
 
+mod claim;
 mod error;
 mod file_disk;
 mod free;

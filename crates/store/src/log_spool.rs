@@ -3,6 +3,7 @@
 //! Owns the thread that writes to the log, the room of what may be queued, and how many reads run at once. In: transactions
 //! and marks; out: receipts after the covering sync, and the messages of earlier runs. A read follows a message that moves.
 
+use crate::claim::claim;
 use crate::free::free;
 use crate::handle::Appended;
 use crate::inbox::{Append, Inbox, Rewriting};
@@ -15,7 +16,8 @@ use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
 use message::{MessageId, Place, Resident, Sealed};
 use spool::{
-    Disk, Mark, NonceSource, ReadPages, Rewrite, SegmentLog, Settings, SpoolError, check_transaction, read_message,
+    Disk, Durable, Mark, NonceSource, ReadPages, Rewrite, SegmentLog, Settings, SpoolError, check_transaction,
+    read_message,
 };
 use std::fs::File;
 use std::io::{self, Read};
@@ -116,7 +118,10 @@ impl LogSpool {
         let permit = self.room_for(octets).await?;
         let (reply, answer) = oneshot::channel();
         self.inbox.append(Append { groups, octets, reply, permit }, &self.options)?;
-        let (groups, durable) = answer.await.map_err(|_| SpoolError::Closed)??;
+        let orphaned = |(_, durable): (_, Vec<Durable>)| {
+            durable.iter().for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
+        };
+        let (groups, durable) = claim(answer, orphaned).await?;
         Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
     }
 

@@ -231,6 +231,24 @@ async fn a_session_that_goes_away_leaves_no_message_behind() {
     assert_eq!(recovery.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [id(1)]);
 }
 
+#[tokio::test]
+async fn a_receipt_that_came_to_nobody_leaves_no_message_behind() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    // On the one thread that runs tests: it is sent its receipt, and does not come to look at it.
+    let gone = spawn_append(&spool, 2, 10);
+    tokio::task::yield_now().await;
+    while spool.stats().appended_messages == 0 {
+        std::thread::yield_now();
+    }
+    gone.abort();
+    assert!(gone.await.expect_err("aborted").is_cancelled());
+    until("removed again", || spool.stats().marks == 1).await;
+    spool.close().await.expect("ends well");
+    let (_, recovery) = start(&disk, options());
+    assert_eq!(recovery.messages, []);
+}
+
 /// `number` with other content, and who is settled.
 fn rewrite(number: u32, settled: &[u16]) -> Rewrite {
     let mut done = Settled::default();

@@ -189,6 +189,11 @@ impl Core {
         self.marker_of(mark.id()).mark(mark);
     }
 
+    /// Removes what was written for somebody who has gone and never said 250: nobody would own it.
+    pub fn take_back(&self, written: &[Durable]) {
+        written.iter().for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
+    }
+
     /// Has a message written anew by the thread that writes its marks.
     pub fn rewrite(&self, rewrite: Rewrite, reply: Flush) {
         self.marker_of(rewrite.sealed.id).rewrite(rewrite, reply);

@@ -6,6 +6,7 @@ use super::keeper::{self, Chore};
 use super::marker::{MarkQueue, Marker};
 use super::recovering::{Gate, LocalRecovering, THREADS};
 use super::writers::{Append, AppendQueue, threads_for};
+use crate::claim::claim;
 use crate::file_disk::make_durably;
 use crate::hints::Recent;
 use crate::kind::{self, Kind};
@@ -117,7 +118,7 @@ impl LocalSpool {
         }
         let (reply, answer) = oneshot::channel();
         self.writers.push(Append { sealed, reply, permit });
-        answer.await.map_err(|_| SpoolError::Closed)?
+        claim(answer, |appended: Appended| self.core.take_back(&appended.durable)).await
     }
 
     /// See [`SpoolHandle::rewrite`](crate::SpoolHandle::rewrite). The thread that writes the message's marks does it.

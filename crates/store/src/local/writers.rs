@@ -8,7 +8,7 @@
 use super::core::{Core, locked};
 use crate::Appended;
 use message::Sealed;
-use spool::{Mark, SpoolError};
+use spool::SpoolError;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -131,8 +131,7 @@ fn answer(
     permit: OwnedSemaphorePermit,
 ) {
     if let Err(Ok(Appended { durable, .. })) = reply.send(done) {
-        // Whoever waited has gone and never said 250: nobody would own these.
-        durable.iter().for_each(|durable| core.mark(Mark::Removed { id: durable.id() }));
+        core.take_back(&durable);
     }
     drop(permit);
 }
