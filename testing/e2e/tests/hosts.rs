@@ -30,6 +30,8 @@ enum Break {
     AfterOne,
     /// At the final dot, which is read: the connection is closed.
     AfterDot,
+    /// At the first line of content: 552, and the connection is reset under the rest.
+    TooBig,
 }
 
 impl Breaker {
@@ -61,6 +63,7 @@ fn serve(mut stream: TcpStream, when: Break) -> std::io::Result<()> {
         let verb = line.get(..4).unwrap_or(&line).to_ascii_uppercase();
         let reply: &[u8] = match (is_content, verb.as_str(), when) {
             (true, ".", Break::AfterDot) => return Ok(()),
+            (true, _, Break::TooBig) => return stream.write_all(b"552 5.3.4 too big for us\r\n"),
             (true, ".", _) => {
                 is_content = false;
                 b"250 taken\r\n"
@@ -109,8 +112,12 @@ impl Setup {
         Setup { relay: more(launch, &first).start(), scratch, first, second }
     }
 
-    /// Hands so many messages over at once: one transaction, a message for each recipient.
     fn submit(&self, count: usize) {
+        self.submit_content(count, "Subject: hosts\r\n\r\nhosts\r\n");
+    }
+
+    /// Hands so many messages over at once: one transaction, a message for each recipient.
+    fn submit_content(&self, count: usize, content: &str) {
         let mut client = Client::connect(self.relay.smtp());
         client.expect("EHLO client.test", 250);
         client.expect("MAIL FROM:<sender@source.test>", 250);
@@ -118,7 +125,7 @@ impl Setup {
             client.expect(&format!("RCPT TO:<{number}@target.test>"), 250);
         }
         client.expect("DATA", 354);
-        client.send("Subject: hosts\r\n\r\nhosts\r\n.\r\n");
+        client.send(&format!("{content}.\r\n"));
         assert_eq!(client.reply().code, 250);
     }
 
@@ -143,6 +150,18 @@ fn a_message_goes_on_to_the_next_host_at_once_when_asked_to() {
         assert_eq!((setup.first.connections(), setup.second.arrivals().len()), (1, 1));
         setup.relay.stop();
     }
+}
+
+#[test]
+fn a_refusal_is_heard_that_came_before_the_rest_could_not_be_written() {
+    let to_first = |launch: Launch, first: &Breaker| launch.env("HOSTS_SECOND", first.address.to_string());
+    let setup = Setup::with(Break::TooBig, "ConnectNextHost", false, to_first);
+    let content = format!("Subject: big\r\n\r\n{}", "a line of many\r\n".repeat(100_000));
+    setup.submit_content(20, &content);
+    for bounce in setup.logged("Bounce", 20) {
+        assert_eq!((&bounce["response"]["code"], &bounce["num_attempts"]), (&552.into(), &0.into()), "{bounce}");
+    }
+    setup.relay.stop();
 }
 
 #[test]

@@ -87,6 +87,9 @@ impl Delivery {
             let deadline = self.deadline();
             let happened = poll_fn(|cx| self.poll_exchange(cx, Task::Write, deadline)).await;
             self.look_at_clock();
+            if matches!(happened, Happened::Written(Ok(0) | Err(_))) {
+                self.hear_the_last().await;
+            }
             self.took_place(happened);
             if self.session.is_closed() {
                 return;
@@ -112,7 +115,28 @@ impl Delivery {
             }
             match happened {
                 Happened::Flushed(Ok(())) => return,
-                happened => self.took_place(happened),
+                happened => {
+                    if matches!(happened, Happened::Flushed(Err(_))) {
+                        self.hear_the_last().await;
+                    }
+                    self.took_place(happened);
+                }
+            }
+        }
+    }
+
+    /// Nothing can be written any more, but the peer may have said why before it hung up: what it said counts.
+    async fn hear_the_last(&mut self) {
+        // It is all here, or was lost on the way; the runtime may need a moment to see it.
+        let until = self.now + LAST_PATIENCE;
+        for _ in 0..LAST_READS_MAX {
+            let happened = poll_fn(|cx| match self.poll_read(cx) {
+                Poll::Pending => self.waits.timer.poll(cx, until).map(|()| Happened::Late),
+                read => read,
+            });
+            match happened.await {
+                Happened::Read(Ok(count)) if count > 0 && !self.session.is_closed() => self.received(Ok(count)),
+                _ => return,
             }
         }
     }
@@ -218,5 +242,9 @@ impl Delivery {
     }
 }
 
+/// Reads of what a peer said before it hung up: more than a reply has octets.
+const LAST_READS_MAX: usize = 16;
+/// How long the runtime may take to see what they bring.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// Slices that one write takes at most: content of 100 KB with a dotted line in each half KB.
 const SLICES_WRITTEN: usize = 256;
