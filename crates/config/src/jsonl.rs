@@ -17,6 +17,8 @@ options! {
         log_dir: PathBuf;
         /// Close a segment at this size (uncompressed bytes).
         max_file_size: u64 = 134_217_728, min 1;
+        /// Longest record, in octets with its newline; a longer one is an error.
+        max_record_size: usize = LINE_OCTETS_MAX, min 1;
         /// zstd level 1-21; 0 is the library's default.
         compression_level: i32 = 3;
         /// Close a segment when a stretch of this length ends, counted from midnight in `tz`; never by time when absent.
@@ -45,6 +47,8 @@ options! {
         poll_watcher: Option<Duration> = None;
         /// Without a checkpoint, begin behind what is there already.
         tail: bool = false;
+        /// Longest line that is read, in octets with its newline; a longer one is an error and is passed over.
+        max_line_size: usize = LINE_OCTETS_MAX, min 1;
     }
 }
 
@@ -59,6 +63,8 @@ options! {
         poll_watcher: Option<Duration> = None;
         /// Consumers without a checkpoint begin behind what is there already.
         tail: bool = false;
+        /// Longest line that is read, in octets with its newline; a longer one is an error and is passed over.
+        max_line_size: usize = LINE_OCTETS_MAX, min 1;
         /// Who gets the records, one at least.
         consumers: Vec<JsonlConsumerOptions>;
     }
@@ -81,11 +87,11 @@ options! {
 impl From<JsonlTailerOptions> for JsonlMultiTailerOptions {
     /// The tailer with one consumer, who is called "default" (KumoMTA behaviour).
     fn from(single: JsonlTailerOptions) -> JsonlMultiTailerOptions {
-        let JsonlTailerOptions { directory, pattern, poll_watcher, tail, .. } = single;
+        let JsonlTailerOptions { directory, pattern, poll_watcher, tail, max_line_size, .. } = single;
         let JsonlTailerOptions { max_batch_size, max_batch_latency, checkpoint_name, .. } = single;
         let name = "default".to_owned();
         let consumers = vec![JsonlConsumerOptions { name, max_batch_size, max_batch_latency, checkpoint_name }];
-        JsonlMultiTailerOptions { directory, pattern, poll_watcher, tail, consumers }
+        JsonlMultiTailerOptions { directory, pattern, poll_watcher, tail, max_line_size, consumers }
     }
 }
 
@@ -164,6 +170,8 @@ fn check_batches(size_max: usize, checkpoint: Option<&str>) -> Result<(), String
     }
 }
 
+/// Longest line of segments that is written or read unless told otherwise, in octets with its newline (KumoMTA: 128 MiB).
+pub const LINE_OCTETS_MAX: usize = 134_217_728;
 const ANY_NAME: &str = "*";
 /// Shorter segments would be mostly file names.
 const SEGMENT_MIN: core::time::Duration = core::time::Duration::from_secs(1);
@@ -188,11 +196,13 @@ mod tests {
     fn absent_options_are_as_in_kumomta() {
         let writer: JsonlWriterOptions = crate::parse("w", json!({"log_dir": "/l"})).expect("sound");
         assert_eq!((writer.max_file_size, writer.compression_level), (134_217_728, 3));
+        assert_eq!(writer.max_record_size, 128 << 20);
         assert_eq!((writer.max_segment_duration, writer.suffix, writer.tz), (None, None, Zone::utc()));
         let tailer: JsonlTailerOptions = crate::parse("t", json!({"directory": "/l"})).expect("sound");
         assert_eq!((tailer.pattern.as_str(), tailer.max_batch_size), ("*", 100));
         assert_eq!((tailer.max_batch_latency, tailer.tail), (Duration::from_secs(1), false));
-        let multi = JsonlMultiTailerOptions::from(tailer);
+        let multi = JsonlMultiTailerOptions::from(JsonlTailerOptions { max_line_size: 7, ..tailer });
+        assert_eq!((JsonlMultiTailerOptions::default().max_line_size, multi.max_line_size), (128 << 20, 7));
         assert_eq!((multi.consumers.len(), multi.consumers[0].name.as_str()), (1, "default"));
     }
 
@@ -202,6 +212,7 @@ mod tests {
             (json!({}), "log_dir"),
             (json!({"log_dir": ""}), "expected a directory"),
             (json!({"log_dir": "/l", "max_file_size": 0}), ">= 1"),
+            (json!({"log_dir": "/l", "max_record_size": 0}), ">= 1"),
             (json!({"log_dir": "/l", "compression_level": 22}), "from 0 to 21"),
             (json!({"log_dir": "/l", "suffix": "/x"}), "without `/`"),
             (json!({"log_dir": "/l", "max_segment_duration": "999ms"}), "1s or more"),

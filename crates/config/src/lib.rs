@@ -93,7 +93,9 @@ pub use fault::{Fault, nearest};
 pub use host_port::HostPort;
 pub use http_client::HttpClientOptions;
 pub use http_listener::HttpListener;
-pub use jsonl::{JsonlConsumerOptions, JsonlMultiTailerOptions, JsonlTailerOptions, JsonlWriterOptions};
+pub use jsonl::{
+    JsonlConsumerOptions, JsonlMultiTailerOptions, JsonlTailerOptions, JsonlWriterOptions, LINE_OCTETS_MAX,
+};
 pub use kafka::KafkaRecord;
 pub use key_source::KeySource;
 pub use limit::LimitSpec;

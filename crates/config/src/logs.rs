@@ -6,6 +6,7 @@
 
 use crate::choices::{RecordKey, WhenFull};
 use crate::duration::Duration;
+use crate::jsonl::LINE_OCTETS_MAX;
 use crate::min_free::MinFree;
 use crate::options::options;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ options! {
         max_segment_duration: Option<Duration> = None;
         /// Close a segment at this size (uncompressed bytes).
         max_file_size: u64 = 1_000_000_000, min 1;
+        /// Drop and count records that are longer with their newline, in octets: who reads may not take longer ones.
+        max_record_size: usize = LINE_OCTETS_MAX, min 1;
         /// Remove finished segments after this time; never when absent.
         retain_for: Option<Duration> = None;
         /// Remove the oldest finished segments while those of one kind have more octets than this; never when absent.

@@ -264,6 +264,7 @@ fn logs() {
         "log_dir": "/var/log",
         "max_segment_duration": null,
         "max_file_size": 1000000000,
+        "max_record_size": 134217728,
         "retain_for": null,
         "retain_bytes": null,
         "index": true,

@@ -170,12 +170,13 @@ impl Engine {
         self.count_offered(log, log.offer(record));
     }
 
-    /// Counts records that find their logger full.
+    /// Counts records that find their logger full, or are too long for it.
     fn count_offered(&self, log: &LogWriter, offered: Offered) {
         let (dir, counts) = (&log.options().log_dir, &self.metrics.full_logs);
         match offered {
             Offered::Queued => {}
             Offered::Full => counts.dir(dir),
+            Offered::TooLarge => counts.too_large(dir),
             Offered::Dropped => {
                 counts.dir(dir);
                 counts.dropped(dir);

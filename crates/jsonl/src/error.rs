@@ -42,12 +42,12 @@ pub enum JsonlError {
         /// What the system said.
         cause: io::Error,
     },
-    /// A line to be written is longer than any tailer takes.
-    #[error("a line of {octets} octets: {octets_max} are allowed")]
+    /// A line to be written is longer than the writer may write.
+    #[error("a line of {octets} octets with its newline: max_record_size allows {octets_max}")]
     WriteTooLong {
         /// With its newline.
         octets: usize,
-        /// [`crate::LINE_OCTETS_MAX`].
+        /// `max_record_size`.
         octets_max: usize,
     },
     /// The value to be written has no JSON form.
@@ -85,13 +85,13 @@ pub enum JsonlError {
         cause: serde_json::Error,
     },
     /// A line is too long; the next step goes on behind it.
-    #[error("`{}` line {line}: longer than {octets_max} octets", file.display())]
+    #[error("`{}` line {line}: longer than {octets_max} octets (max_line_size)", file.display())]
     ReadTooLong {
         /// Which file.
         file: PathBuf,
         /// Which line; the first is 1.
         line: u64,
-        /// [`crate::LINE_OCTETS_MAX`].
+        /// The reader's bound: `max_line_size` of a tailer.
         octets_max: usize,
     },
     /// A checkpoint file cannot be read or written, or is none.

@@ -33,6 +33,5 @@ pub use lines::{Begin, Lines, Read};
 pub use notices::Notices;
 pub use part::Part;
 pub use reader::segments;
-pub use stream::LINE_OCTETS_MAX;
 pub use tailer::{Closer, Offered, Step, Tailer};
 pub use writer::{WAITING_LINES_MAX, Writer};

@@ -14,7 +14,8 @@
 
 use crate::JsonlError;
 use crate::checkpoint::Position;
-use crate::stream::{Broken, LINE_OCTETS_MAX, Next, Stream};
+use crate::stream::{Broken, Next, Stream};
+use config::LINE_OCTETS_MAX;
 use glob::Pattern;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -68,6 +69,7 @@ pub(crate) struct Reader {
     awaited: Option<Arc<str>>,
     /// A segment that was gone when it was wanted.
     gap: Option<Arc<str>>,
+    line_octets_max: usize,
 }
 
 struct Current {
@@ -89,9 +91,15 @@ impl Reader {
             at: None,
             awaited: None,
             gap: None,
+            line_octets_max: LINE_OCTETS_MAX,
         };
         reader.segment(Bound::Unbounded, Wanted::First)?;
         Ok(reader)
+    }
+
+    /// Takes lines of so many octets with their newline at most; [`LINE_OCTETS_MAX`] unless told.
+    pub fn take_lines_up_to(&mut self, octets_max: usize) {
+        self.line_octets_max = octets_max;
     }
 
     /// Begins behind `start` instead of at the beginning.
@@ -104,7 +112,7 @@ impl Reader {
     pub fn end(&self) -> Result<Option<Position>, JsonlError> {
         let Some(file) = self.segment(Bound::Unbounded, Wanted::Last)? else { return Ok(None) };
         let path = self.directory.join(&*file);
-        let mut stream = match Stream::open(&path) {
+        let mut stream = match Stream::with_line_max(&path, self.line_octets_max) {
             Err(cause) => return Err(JsonlError::Read { file: path, cause }),
             Ok(stream) => stream,
         };
@@ -255,7 +263,7 @@ impl Reader {
         match next {
             Next::TooLong => {
                 let (file, line) = (self.directory.join(&*at.file), at.line);
-                Found::Fault(JsonlError::ReadTooLong { file, line, octets_max: LINE_OCTETS_MAX })
+                Found::Fault(JsonlError::ReadTooLong { file, line, octets_max: self.line_octets_max })
             }
             Next::Line if !current.stream.line().iter().all(u8::is_ascii_whitespace) => Found::Line(at),
             Next::Line | Next::End => Found::Passed,
@@ -276,7 +284,7 @@ impl Reader {
         };
         self.gap = expected.filter(|expected| *expected < name).or(self.gap.take());
         let path = self.directory.join(&*name);
-        match Stream::open(&path) {
+        match Stream::with_line_max(&path, self.line_octets_max) {
             Ok(stream) => {
                 let begin = Position { file: name.clone(), line: 0 };
                 self.at = self.start.clone().filter(|start| *start > begin && start.file == name).or(Some(begin));

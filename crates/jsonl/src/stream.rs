@@ -1,17 +1,15 @@
 //! One segment as lines: read, decompressed and cut, as far as it has been written.
 //!
 //! Owns [`Stream`]. In: a file that may still grow, or a part of it that begins with a frame. Out: one line at a time; [`Next::End`] for now, after which it may be
-//! asked again. Holds one line ([`LINE_OCTETS_MAX`]), two buffers and zstd's window (128 MiB at most, by zstd's own
+//! asked again. Holds one line ([`LINE_OCTETS_MAX`] unless told otherwise), two buffers and zstd's window (128 MiB at most, by zstd's own
 //! default). Fails on what the system or zstd refuses. It does not know whether more will come.
 
+use config::LINE_OCTETS_MAX;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
-
-/// Longest line that is read or written, in octets with its newline.
-pub const LINE_OCTETS_MAX: usize = 64 * 1024 * 1024;
 
 /// An open segment.
 pub(crate) struct Stream {
@@ -70,7 +68,8 @@ impl Stream {
         Ok(stream)
     }
 
-    fn with_line_max(path: &Path, line_octets_max: usize) -> io::Result<Stream> {
+    /// Opens one whose lines are longer or shorter at most than others', in octets with their newline.
+    pub fn with_line_max(path: &Path, line_octets_max: usize) -> io::Result<Stream> {
         Ok(Stream {
             file: File::open(path)?,
             left: u64::MAX,

@@ -110,8 +110,9 @@ impl Tailer {
         options: JsonlMultiTailerOptions,
         begin: impl FnOnce(&Reader) -> Result<Option<Position>, JsonlError>,
     ) -> Result<Tailer, JsonlError> {
-        let JsonlMultiTailerOptions { directory, pattern, poll_watcher, consumers, .. } = options;
+        let JsonlMultiTailerOptions { directory, pattern, poll_watcher, consumers, max_line_size, .. } = options;
         let mut reader = Reader::new(&directory, &pattern)?;
+        reader.take_lines_up_to(max_line_size);
         let end = begin(&reader)?;
         let consumers = consumers.into_iter().map(|options| {
             let name = options.checkpoint_name.as_deref();

@@ -7,7 +7,6 @@
 
 use crate::JsonlError;
 use crate::pen::Pen;
-use crate::stream::LINE_OCTETS_MAX;
 use config::JsonlWriterOptions;
 use serde_json::Value;
 use std::sync::Arc;
@@ -25,6 +24,8 @@ pub struct Writer {
     orders: Sender<Order>,
     /// How many may still send a line, which is what bounds the channel.
     room: Arc<Semaphore>,
+    /// Longest line in octets.
+    record_octets_max: usize,
 }
 
 enum Order {
@@ -48,11 +49,12 @@ impl Writer {
         let failed = |cause| JsonlError::Directory { dir: options.log_dir.clone(), cause };
         std::fs::create_dir_all(&options.log_dir).map_err(failed)?;
         let (orders, received) = channel();
+        let record_octets_max = options.max_record_size;
         let pen = Pen::new(options);
         let run = move || run(pen, &received);
         // Its owner is whoever holds a handle: it ends with the last of them.
         std::thread::Builder::new().name("jsonl".to_owned()).spawn(run).map_err(JsonlError::Thread)?;
-        Ok(Writer { orders, room: Arc::new(Semaphore::new(WAITING_LINES_MAX)) })
+        Ok(Writer { orders, room: Arc::new(Semaphore::new(WAITING_LINES_MAX)), record_octets_max })
     }
 
     /// Writes a line, and a newline if it does not end with one.
@@ -63,8 +65,8 @@ impl Writer {
         if octets.last() != Some(&b'\n') {
             octets.push(b'\n');
         }
-        if octets.len() > LINE_OCTETS_MAX {
-            return Err(JsonlError::WriteTooLong { octets: octets.len(), octets_max: LINE_OCTETS_MAX });
+        if octets.len() > self.record_octets_max {
+            return Err(JsonlError::WriteTooLong { octets: octets.len(), octets_max: self.record_octets_max });
         }
         let room = self.room.clone().acquire_owned().await.map_err(|_| JsonlError::Closed)?;
         self.order(|done| Order::Write(Line { octets, done, _room: room })).await

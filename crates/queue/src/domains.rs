@@ -24,7 +24,7 @@ impl Domains {
     /// It goes.
     pub fn remove(&mut self, name: &str, key: QueueKey) {
         let hash = self.hash(QueueName::split(name).domain);
-        if let Ok(entry) = self.queues.find_entry(hash, |(_, other)| *other == key) {
+        if let Ok(entry) = self.queues.find_entry(hash, |of| *of == (hash, key)) {
             entry.remove();
         }
     }

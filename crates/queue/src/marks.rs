@@ -36,8 +36,15 @@ impl QueueCore {
             Action::SuspendReady(name) => {
                 self.ready_named(name).filter_map(|key| self.ready.get(&key)).map(|ready| ready.messages.len()).sum()
             }
-            _ => action.criteria().map_or(0, |criteria| self.count_of(&self.named_by(criteria))),
+            _ => action.criteria().map_or(0, |criteria| self.count_concerned(action, &self.named_by(criteria))),
         }
+    }
+
+    /// The same for who knows which queues it names. Of messages that it names themselves no more than it names: to look for them
+    /// would take as long as all of them are.
+    pub(crate) fn count_concerned(&self, action: &Action, queues: &[QueueKey]) -> usize {
+        let named = action.criteria().map_or(0, |criteria| criteria.messages.len());
+        self.count_of(queues).min(if named == 0 { usize::MAX } else { named })
     }
 
     /// Takes on an order that holds queues back; how many messages it is about now.
@@ -53,7 +60,7 @@ impl QueueCore {
             self.orders.walk.wanted = self.orders.walk.next();
             self.begin_walk();
         }
-        self.count_of(&queues)
+        self.count_concerned(&order.action, &queues)
     }
 
     /// Orders are over: whoever waited for that goes on.
@@ -122,7 +129,7 @@ impl QueueCore {
     }
 
     /// Messages of these queues, wherever they are.
-    pub(crate) fn count_of(&self, queues: &[QueueKey]) -> usize {
+    fn count_of(&self, queues: &[QueueKey]) -> usize {
         queues.iter().filter_map(|key| self.scheduled.get(key)).map(|queue| queue.len() + queue.out).sum()
     }
 

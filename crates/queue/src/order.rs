@@ -112,7 +112,12 @@ impl Order {
 
     /// True when messages leave their queues for its sake.
     pub fn takes_messages(&self) -> bool {
-        matches!(self.action, Action::Bounce(_) | Action::Hold(_) | Action::Rebind(_))
+        self.ends_messages() || matches!(self.action, Action::Hold(_))
+    }
+
+    /// True when they leave for good.
+    pub fn ends_messages(&self) -> bool {
+        matches!(self.action, Action::Bounce(_) | Action::Rebind(_))
     }
 }
 

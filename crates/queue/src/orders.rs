@@ -138,7 +138,7 @@ impl QueueCore {
         };
         let queues = self.mark(&order, older);
         self.begin_walk();
-        self.count_of(&queues)
+        self.count_concerned(&order.action, &queues)
     }
 
     /// Takes an order back: what it has not carried out stays undone, and what waits to be settled goes home.
@@ -266,6 +266,27 @@ impl QueueCore {
         };
         self.messages.push_back(list, slot);
         self.call_settlers();
+    }
+
+    /// Who holds messages, and how many.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (OrderId, usize)> {
+        let holders = self.orders.standing.iter().filter(|s| !s.ends_messages() && !s.taken.is_empty());
+        holders.map(|s| (s.order.id, s.taken.len()))
+    }
+
+    /// The next message that an order holds goes to the one that ends or moves it, if there is one now; else it is the last one held.
+    /// False when there is none.
+    pub(crate) fn look_at_held(&mut self, now: WallTime, holder: OrderId) -> bool {
+        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == holder) else { return false };
+        let Some(slot) = self.messages.pop_front(&mut standing.taken) else { return false };
+        let key = self.messages.queue_of(slot);
+        let queue = key.and_then(|key| self.scheduled.get(&key));
+        let ended_by = queue.zip(self.messages.get(slot)).and_then(|(queue, message)| queue.ended_by(message, now));
+        match key.zip(ended_by) {
+            Some((key, id)) => self.take_by_order(key, slot, id),
+            None => self.messages.push_back(&mut standing.taken, slot),
+        }
+        true
     }
 
     /// The next message that an order bounces or moves.
@@ -562,9 +583,8 @@ impl Standing {
         }
     }
 
-    /// Its messages leave their queues for good.
     fn ends_messages(&self) -> bool {
-        matches!(self.order.action, Action::Bounce(_)) || self.rebinds()
+        self.order.ends_messages()
     }
 
     /// How many of those that it took it has.

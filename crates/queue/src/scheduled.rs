@@ -282,10 +282,16 @@ impl ScheduledQueue {
         }
     }
 
-    /// The order that takes `message`.
+    /// The order that takes `message`: the first that ends or moves it; what is held is held until then.
     pub fn taken_by(&self, message: &Message, now: WallTime) -> Option<&Arc<Order>> {
         let takes = |order: &&Arc<Order>| order.takes_messages();
-        self.orders.iter().filter(takes).find(|order| order.concerns(message.id, message.created(), now))
+        let concern = |order: &&Arc<Order>| order.concerns(message.id, message.created(), now);
+        let mut taking = self.orders.iter().filter(takes).filter(concern);
+        let first = taking.next()?;
+        match first.ends_messages() {
+            true => Some(first),
+            false => taking.find(|order| order.ends_messages()).or(Some(first)),
+        }
     }
 
     /// The order that makes `message` due: one that was tried before, or that is meant itself; who waits for its first
@@ -308,6 +314,11 @@ impl ScheduledQueue {
     /// True when some order takes messages from here.
     pub fn gives_messages(&self) -> bool {
         self.orders.iter().any(|order| order.takes_messages())
+    }
+
+    /// The order that ends or moves `message`, which another holds.
+    pub fn ended_by(&self, message: &Message, now: WallTime) -> Option<OrderId> {
+        self.taken_by(message, now).filter(|order| order.ends_messages()).map(|order| order.id)
     }
 
     /// True when the queue may be forgotten.

@@ -1,10 +1,11 @@
 //! The walk over messages that nobody would meet: an order finds them wherever they are, some thousand at a visit.
 //!
-//! Ready queues first, then what is due, then what waits for its time. An order that is given meanwhile has the next walk: those before
+//! Ready queues first, then what is due, then what waits for its time, then what is held. An order that is given meanwhile has the next walk: those before
 //! it come to their end. What is ready of a suspended queue goes home.
 
 use crate::core::{QueueCore, QueueKey, ReadyKey};
 use crate::messages::{List, SlotNumber};
+use crate::order::OrderId;
 use crate::scheduled::Fate;
 use clock::Now;
 use message::Message;
@@ -27,6 +28,8 @@ enum Step {
     Due(VecDeque<(QueueKey, usize)>),
     /// The step over waiting messages that is next.
     Waiting(usize),
+    /// Orders that hold messages, and how many of theirs were not looked at yet.
+    Held(VecDeque<(OrderId, usize)>),
 }
 
 impl Walk {
@@ -66,6 +69,7 @@ impl QueueCore {
             Step::Ready(queues) => self.walk_ready(now, queues),
             Step::Due(queues) => Some(self.walk_due(now, queues)),
             Step::Waiting(step) => self.walk_waiting(now, step),
+            Step::Held(holders) => self.walk_held(now, holders),
         };
         self.orders.walk.step.is_none()
     }
@@ -193,7 +197,23 @@ impl QueueCore {
         flushed.sort_unstable();
         flushed.dedup();
         flushed.into_iter().for_each(|key| self.promote(now, key));
-        next.map(Step::Waiting)
+        next.map(Step::Waiting).or_else(|| {
+            let holders: VecDeque<_> = self.holders().collect();
+            (!holders.is_empty()).then_some(Step::Held(holders))
+        })
+    }
+
+    /// Messages that are held: each list goes round once, and those that end or move are left out.
+    fn walk_held(&mut self, now: Now, mut holders: VecDeque<(OrderId, usize)>) -> Option<Step> {
+        for _ in 0..HELD_PER_VISIT {
+            let (holder, left) = holders.front_mut()?;
+            let is_there = *left > 0 && self.look_at_held(now.wall, *holder);
+            *left = left.saturating_sub(1);
+            if !is_there {
+                holders.pop_front();
+            }
+        }
+        Some(Step::Held(holders))
     }
 }
 
@@ -203,5 +223,7 @@ const READY_PER_VISIT: usize = 64;
 const READY_MESSAGES_PER_VISIT: usize = 2048;
 /// Due messages that one visit looks at.
 const DUE_PER_VISIT: usize = 2048;
+/// Held messages that one visit looks at.
+const HELD_PER_VISIT: usize = 2048;
 /// Waiting messages that one visit looks at.
 const WAITING_PER_VISIT: usize = 8192;

@@ -312,7 +312,7 @@ fn held_messages_stand_aside_until_they_are_released() {
     let due = rig.admit("x.test", 6);
     let ids = [due[0], due[5], *waiting.first().expect("two")];
     let some = Criteria { messages: ids.into(), ..Criteria::default() };
-    give(&mut rig, 1, Action::Hold(some), 1_000_000_000);
+    assert_eq!(give(&mut rig, 1, Action::Hold(some), 1_000_000_000), 3, "of eight");
     rig.pass(Duration::ZERO);
     let held = |rig: &Rig| -> BTreeSet<MessageId> {
         rig.core.census().filter(|(_, place)| *place == queue::Place::Held).map(|(id, _)| id).collect()
@@ -325,6 +325,42 @@ fn held_messages_stand_aside_until_they_are_released() {
     rig.pass(Duration::ZERO);
     assert!(held(&rig).is_empty());
     assert_eq!(rig.core.counts().out + rig.core.counts().scheduled, 8);
+}
+
+#[test]
+fn what_is_held_is_bounced_and_moved_too() {
+    for action in [Action::Bounce(of_domain("x.test")), rebind(of_domain("x.test"))] {
+        let mut rig = rig(2);
+        let mut all = wait(&mut rig, "x.test", 1, 3);
+        all.extend(rig.admit("x.test", 3000));
+        rig.admit("z.test", 2);
+        give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
+        rig.pass(Duration::from_secs(4));
+        assert_eq!(state(&rig).pending, all.len() + 2);
+        // Of what is there when it is given.
+        assert_eq!(give(&mut rig, 2, action.clone(), 0), all.len());
+        rig.pass(Duration::ZERO);
+        let ended = if matches!(action, Action::Bounce(_)) { bounced(&mut rig) } else { move_all(&mut rig) };
+        assert_eq!(ended, all, "{action:?}");
+        rig.pass(Duration::ZERO);
+        let holds = rig.core.orders().remove(0);
+        assert_eq!((rig.core.orders().len(), holds.order.id), (1, OrderId([1; 16])), "the other is over");
+        let moved = if matches!(action, Action::Bounce(_)) { 0 } else { all.len() };
+        assert_eq!(holds.pending, 2 + moved, "all queues are held, also the one they go to");
+    }
+}
+
+#[test]
+fn what_comes_under_a_hold_and_a_bounce_is_bounced() {
+    let mut rig = rig(2);
+    give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
+    give(&mut rig, 2, Action::Bounce(of_domain("x.test")), 60);
+    rig.pass(Duration::ZERO);
+    let of_both: BTreeSet<_> = rig.admit("x.test", 3).into_iter().collect();
+    rig.admit("z.test", 1);
+    assert_eq!(bounced(&mut rig), of_both);
+    let totals: Vec<u64> = rig.core.orders().iter().map(|state| state.total).collect();
+    assert_eq!(totals, [1, 3]);
 }
 
 #[test]
@@ -570,7 +606,7 @@ fn who_comes_due_behind_others_while_the_walk_goes_on_is_met() {
 fn a_list_for_the_next_run_has_the_order_of_those_in_force() {
     let mut rig = rig(1);
     give(&mut rig, 1, Action::Hold(of_domain("x.test")), 600);
-    give(&mut rig, 2, Action::Bounce(of_domain("x.test")), 600);
+    give(&mut rig, 2, Action::Hold(Criteria::default()), 600);
     let again = |number: u8, action: Action| {
         let (given, expires) = (rig.now.wall, rig.now.wall + Duration::from_secs(900));
         let (id, reason) = (OrderId([number; 16]), "because".into());

@@ -1,7 +1,7 @@
-//! Records that found the log or the hook full that they were for.
+//! Records that found the log or the hook full that they were for, or were too long for the log.
 //!
 //! Owns [`FullLogs`]: `log_submit_full{logger}` of both (`dir-PATH`, `hook-NAME`), `log_hook_backlog_count{logger}` of hooks (KumoMTA's names
-//! and labels), and `postrider_log_records_dropped_total{logger}` of logs: what they have no room for with `when_full = 'Drop'`, refusals elsewhere. In: directories and
+//! and labels), `log_record_dropped_too_large{log_dir}` of logs (likewise), and `postrider_log_records_dropped_total{logger}` of logs: what they have no room for with `when_full = 'Drop'`, refusals elsewhere. In: directories and
 //! names of hooks. Whoever is full counts with each record, so that a label is made once and then found.
 //! There are as many as the policy configures.
 
@@ -19,8 +19,10 @@ pub struct FullLogs {
     submit: IntCounterVec,
     backlog: IntCounterVec,
     dropped: IntCounterVec,
+    too_large: IntCounterVec,
     dirs: Known<PathBuf, IntCounter>,
     dropped_dirs: Known<PathBuf, IntCounter>,
+    too_large_dirs: Known<PathBuf, IntCounter>,
     hooks: Known<String, [IntCounter; 2]>,
 }
 
@@ -38,8 +40,15 @@ impl FullLogs {
                 "records that a full log dropped: any with when_full = 'Drop', refusals elsewhere",
                 &["logger"],
             )?,
+            too_large: counters(
+                r,
+                "log_record_dropped_too_large",
+                "records that were dropped as they were longer than max_record_size",
+                &["log_dir"],
+            )?,
             dirs: RwLock::default(),
             dropped_dirs: RwLock::default(),
+            too_large_dirs: RwLock::default(),
             hooks: RwLock::default(),
         })
     }
@@ -54,6 +63,12 @@ impl FullLogs {
     pub fn dropped(&self, dir: &Path) {
         let make = || self.dropped.with_label_values(&[format!("dir-{}", dir.display())]);
         counted(&self.dropped_dirs, dir, make, IntCounter::inc);
+    }
+
+    /// The log of this directory dropped a record, as it was too long.
+    pub fn too_large(&self, dir: &Path) {
+        let make = || self.too_large.with_label_values(&[&dir.display().to_string()]);
+        counted(&self.too_large_dirs, dir, make, IntCounter::inc);
     }
 
     /// A record found this hook full.
@@ -87,6 +102,7 @@ mod tests {
         ["/var/log/a", "/var/log/a", "/var/log/b"].iter().for_each(|dir| full.dir(Path::new(dir)));
         ["billing", "billing", "a"].iter().for_each(|hook| full.hook(hook));
         full.dropped(Path::new("/var/log/b"));
+        full.too_large(Path::new("/var/log/b"));
         let page = crate::metrics::text_of(&registry, "").expect("encodes");
         let series: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
@@ -94,6 +110,7 @@ mod tests {
             [
                 "log_hook_backlog_count{logger=\"a\"} 1",
                 "log_hook_backlog_count{logger=\"billing\"} 2",
+                "log_record_dropped_too_large{log_dir=\"/var/log/b\"} 1",
                 "log_submit_full{logger=\"dir-/var/log/a\"} 2",
                 "log_submit_full{logger=\"dir-/var/log/b\"} 1",
                 "log_submit_full{logger=\"hook-a\"} 1",

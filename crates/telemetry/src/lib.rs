@@ -39,6 +39,7 @@ mod segment;
 mod source_counts;
 mod stream;
 mod tallies;
+mod too_large;
 
 pub use accounts::Accounts;
 pub use compliance_counts::ComplianceCounts;

@@ -7,14 +7,16 @@
 use crate::index::Key;
 use crate::journal;
 use crate::lines::{Lines, TemplateError, entry};
-use crate::ring::room_for_head;
+use crate::ring::{room_for_head, text_of};
 use crate::segment::mark_leftovers_done;
 use crate::stream::{Form, Offered, Stream};
+use crate::too_large::TooLarge;
 use config::{LocalLogs, PerRecord};
 use record::{LogRecord, RecordType};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use thiserror::Error;
 
 /// Why logs cannot be written.
@@ -43,6 +45,7 @@ pub struct LogWriter(Arc<Logger>);
 struct Logger {
     options: LocalLogs,
     lines: Lines,
+    too_large: TooLarge,
     streams: Vec<Stream>,
     /// The stream of each type, in the order of [`RecordType::ALL`].
     stream_of: Vec<usize>,
@@ -71,7 +74,7 @@ impl LogWriter {
                 }
             }
         }
-        Ok(LogWriter(Arc::new(Logger { options, lines, streams, stream_of })))
+        Ok(LogWriter(Arc::new(Logger { options, lines, too_large: TooLarge::default(), streams, stream_of })))
     }
 
     /// True for another handle to the same logger.
@@ -113,6 +116,14 @@ impl LogWriter {
         let is_json = self.0.lines.write(record, &mut line);
         let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
         let Some(stream) = stream else { return Offered::Queued };
+        let LocalLogs { log_dir, max_record_size, .. } = &self.0.options;
+        let octets = text_of(&line).len();
+        if octets > *max_record_size {
+            if let Some(news) = self.0.too_large.note(Instant::now(), record, octets, (log_dir, *max_record_size)) {
+                tracing::error!("{news}");
+            }
+            return Offered::TooLarge;
+        }
         let mut keys = Vec::new();
         if is_json && stream.is_indexed() {
             Key::all_of(record, &mut keys);

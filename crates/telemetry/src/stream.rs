@@ -75,6 +75,8 @@ pub enum Offered {
     Full,
     /// As many waited as may: it is nowhere.
     Dropped,
+    /// It is longer than `max_record_size`: it is nowhere.
+    TooLarge,
 }
 
 /// Whether a stream is to end.

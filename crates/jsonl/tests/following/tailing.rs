@@ -67,18 +67,25 @@ async fn a_writer_whose_last_handle_is_dropped_finishes_its_segment() {
 #[tokio::test]
 async fn a_line_is_refused_at_bound_plus_one() {
     let dir = scratch();
-    let writer = Writer::open(writer_options(dir.path())).expect("opens");
-    let mut line = vec![b' '; jsonl::LINE_OCTETS_MAX - 2];
+    let options = config::JsonlWriterOptions { max_record_size: LINE_MAX, ..writer_options(dir.path()) };
+    let writer = Writer::open(options).expect("opens");
+    let mut line = vec![b' '; LINE_MAX - 2];
     line.push(b'1');
     writer.write_line(line.clone()).await.expect("writes");
     line.push(b'1');
     let refused = writer.write_line(line).await;
-    assert!(matches!(refused, Err(JsonlError::WriteTooLong { octets, .. }) if octets == jsonl::LINE_OCTETS_MAX + 1));
+    assert!(matches!(refused, Err(JsonlError::WriteTooLong { octets, .. }) if octets == LINE_MAX + 1));
     writer.close().await.expect("closes");
     let mut tailer = Tailer::open(tailer_options(dir.path(), 1)).expect("opens");
     let batches = tailer.next(all).await.expect("sound").expect("open");
     assert_eq!(*batches[0].records()[0], 1);
+    let one_less = config::JsonlTailerOptions { max_line_size: LINE_MAX - 1, ..tailer_options(dir.path(), 1) };
+    let read = Tailer::open(one_less).expect("opens").next(all).await;
+    assert!(matches!(read, Err(JsonlError::ReadTooLong { line: 1, octets_max, .. }) if octets_max == LINE_MAX - 1));
 }
+
+/// What a writer of one test writes.
+const LINE_MAX: usize = 1000;
 
 #[tokio::test]
 async fn records_come_while_their_segment_grows_and_new_segments_come() {
