@@ -85,7 +85,12 @@ impl Access {
         if !auth.groups.iter().any(|group| group == TRUSTED_PEERS) {
             let peer = auth.peer_address.map(|peer| peer.to_string()).unwrap_or_default();
             let hint = if auth.identities.is_empty() { ", and no credentials were sent" } else { "" };
-            text += &format!(": {peer} is not in trusted_hosts{hint}");
+            text += &match auth.peer_address.is_some_and(|peer| self.0.trusted.contains(peer)) {
+                true => format!(
+                    ": of a browser the address {peer} counts only where it calls the server by its own name or one in browser_hosts"
+                ),
+                false => format!(": {peer} is not in trusted_hosts{hint}"),
+            };
         }
         Err(Failed::unauthorized(text))
     }

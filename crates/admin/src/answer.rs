@@ -12,6 +12,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
+use config::Fault;
 use core::fmt::Display;
 use core::str::FromStr;
 use message::MessageId;
@@ -136,7 +137,7 @@ impl<S: Send + Sync, A: Common, B: DeserializeOwned> FromRequest<S> for Both<A, 
                 std::mem::take(fields).into_iter().partition(|(name, _)| A::FIELDS.contains(&name.as_str()));
             (*fields, rest) = (split.0, Value::Object(split.1));
         }
-        Ok(Both(parse(common)?, parse(rest)?))
+        Ok(Both(parse(common)?, parse_beside(rest, A::FIELDS)?))
     }
 }
 
@@ -146,9 +147,21 @@ fn placed(pointer: &str, fault: impl Display) -> String {
 }
 
 fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
+    parse_beside(value, &[])
+}
+
+/// The same of a part of a body, whose other part may have these fields.
+fn parse_beside<T: DeserializeOwned>(value: Value, others: &[&'static str]) -> Result<T, Failed> {
     // Bodies of orders are small, and what is wrong is looked for in them.
     let given = value.clone();
-    config::parse("request", value).map_err(|error| Failed::at(&pointer::of_text(&error.path, &given), error.fault))
+    config::parse("request", value).map_err(|mut error| {
+        if let Fault::UnknownField { valid, .. } = &mut error.fault
+            && !error.path.contains('.')
+        {
+            valid.splice(0..0, others.iter().copied());
+        }
+        Failed::at(&pointer::of_text(&error.path, &given), error.fault)
+    })
 }
 
 /// What a body means, read as strictly as JSON is.

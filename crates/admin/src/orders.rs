@@ -36,10 +36,9 @@ pub(crate) struct About {
     /// Only these scheduled queues; campaign, tenant and domain are not looked at then.
     #[serde(default)]
     queue_names: Vec<String>,
-    /// Only these messages.
-    #[serde(default)]
-    #[schemars(length(max = MESSAGES_MAX))]
-    messages: Vec<Id>,
+    /// Only these messages, one at least.
+    #[schemars(with = "Vec<Id>", length(min = 1, max = MESSAGES_MAX))]
+    messages: Option<Vec<Id>>,
     /// For people, and for the log.
     reason: String,
     /// It is in force after a restart too.
@@ -450,8 +449,17 @@ async fn give_for(
     how: How,
 ) -> Result<Given, Failed> {
     let About { campaign, tenant, domain, routing_domain, queue_names, messages, reason, survives_restart } = about;
-    let messages: BTreeSet<MessageId> = messages.into_iter().map(|id| id.0).collect();
+    if messages.as_ref().is_some_and(Vec::is_empty) {
+        // A filter that found none must not become an order about all.
+        return Err(Failed::bad_at(
+            "/messages",
+            "no ids: expected one at least; without `messages` it is about all mail",
+        ));
+    }
+    let messages: BTreeSet<MessageId> = messages.into_iter().flatten().map(|id| id.0).collect();
     let queue_names = queue_names.into_iter().collect();
+    // Names are compared in any case, and so are orders with each other.
+    let [domain, routing_domain] = [domain, routing_domain].map(|name| name.map(|name| name.to_ascii_lowercase()));
     if messages.len() > MESSAGES_MAX {
         let count = messages.len();
         return Err(Failed::bad_at("/messages", format!("{count} ids: expected at most {MESSAGES_MAX}")));

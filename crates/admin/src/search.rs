@@ -355,7 +355,7 @@ mod tests {
             ("among=logs", "expected id, recipient or sender too"),
             ("among=spool&sender=a@x", "invalid among \"spool\": expected queues or logs"),
             ("queue=x.test&domain=x.test", "expected either"),
-            ("cursor=soon", "invalid cursor \"\""),
+            ("cursor=soon", "invalid cursor \"soon\""),
             ("id=7", "expected a message id, 32 hexadecimal digits"),
             ("recipent=x", "recipent"),
         ] {

@@ -41,7 +41,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Messages to send through the engine.
-    #[arg(long, value_name = "N", default_value_t = 40_000)]
+    #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = clap::value_parser!(u32).range(1..))]
     messages: u32,
     /// Moments at which the power is cut.
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -113,6 +113,10 @@ fn record(dir: &Path, options: &Options, seed: u64, out: &mut dyn Write) -> Resu
 
 /// Cuts the power, first as a control, and judges.
 fn examine(dir: &Path, options: &Options, seed: u64, recording: &Recording, out: &mut dyn Write) -> Result<u8> {
+    if let Some(cut) = options.cut {
+        let calls = recording.calls.len();
+        ensure!(cut <= calls, "--cut {cut}: {calls} calls to the disk were recorded: expected no more");
+    }
     let until = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let plan = |cuts, lies| Plan { cuts, lies, seed, only: options.cut, until };
     let control_cuts = if options.control { options.cuts } else { CONTROL_CUTS };

@@ -43,6 +43,13 @@ fn good(spool: &Path, arguments: &[&str]) -> String {
     text
 }
 
+/// Of a damaged spool.
+fn incomplete(spool: &Path, arguments: &[&str]) -> String {
+    let (text, code) = run(spool, arguments).expect("runs");
+    assert_eq!(code, 1, "{arguments:?}: {text}");
+    text
+}
+
 fn bad(spool: &Path, arguments: &[&str]) -> String {
     format!("{:#}", run(spool, arguments).expect_err("refused"))
 }
@@ -215,8 +222,17 @@ fn damage_is_told_with_its_place_and_the_rest_is_saved() {
     assert_eq!(code, 1);
     assert!(text.ends_with("DAMAGED: postrider spool salvage saves what reads\n"), "{text}");
     assert!(text.contains(&format!("damage: {name} at octet {}: ", at / 4096 * 4096)), "{text}");
-    let listed = good(dir.path(), &["list"]);
+    let listed = incomplete(dir.path(), &["list"]);
     assert!(!listed.contains(&id(4).to_string()) && listed.contains(&id(5).to_string()), "{listed}");
+    let gone = bad(dir.path(), &["cat", &id(4).to_string()]);
+    assert!(gone.contains("or what held it does not read. the spool is damaged"), "{gone}");
+    let some = tempfile::tempdir().expect("a scratch directory");
+    let place = |name: &str| some.path().join(name).to_str().expect("text").to_owned();
+    for words in [["export", "--all", "--to", &place("all")].as_slice(), &["salvage", "--into", &place("new")]] {
+        let text = incomplete(dir.path(), words);
+        assert!(text.ends_with("the spool is damaged and may have held more: `postrider spool verify` says where, `salvage --to` saves what reads there\n"), "{text}");
+    }
+    assert!(good(&some.path().join("new"), &["list"]).contains(&id(5).to_string()));
 
     let to = tempfile::tempdir().expect("a scratch directory");
     let path = to.path().to_str().expect("text");
@@ -243,11 +259,11 @@ fn salvage_finds_what_recovery_cannot_know() {
     let batch = at / 4096 * 4096;
     assert_eq!(&fs::read(&file).expect("reads")[batch..batch + 7], b"PRSPBAT");
     flip(&file, batch + 10);
-    assert!(good(dir.path(), &["list"]).contains(&id(4).to_string()), "the checkpoint knows where it is");
+    assert!(incomplete(dir.path(), &["list"]).contains(&id(4).to_string()), "the checkpoint knows where it is");
     assert_eq!(good(dir.path(), &["cat", &id(4).to_string()]), eml(4));
     assert_eq!(run(dir.path(), &["verify"]).expect("runs").1, 1, "the log is damaged all the same");
     forget_checkpoints(dir.path());
-    assert!(!good(dir.path(), &["list"]).contains(&id(4).to_string()));
+    assert!(!incomplete(dir.path(), &["list"]).contains(&id(4).to_string()));
     let to = tempfile::tempdir().expect("a scratch directory");
     let (text, code) = run(dir.path(), &["salvage", "--to", to.path().to_str().expect("text")]).expect("runs");
     assert_eq!(code, 1);

@@ -18,7 +18,7 @@ pub enum Fault {
         /// The key as written.
         field: String,
         /// Every key the table may have.
-        valid: &'static [&'static str],
+        valid: Vec<&'static str>,
     },
     /// A key that has no default was not given.
     #[error("missing field `{field}`")]
@@ -97,7 +97,7 @@ impl de::Error for Fault {
     }
 
     fn unknown_field(field: &str, valid: &'static [&'static str]) -> Self {
-        Fault::UnknownField { field: field.to_owned(), valid }
+        Fault::UnknownField { field: field.to_owned(), valid: valid.to_vec() }
     }
 
     fn unknown_variant(name: &str, valid: &'static [&'static str]) -> Self {
@@ -112,7 +112,7 @@ impl de::Error for Fault {
 /// The known name nearest to `word`, if one is near enough to be meant.
 ///
 /// Case and `-` against `_` are forgiven first; then up to a third of the letters may differ.
-pub fn nearest(word: &str, known: &'static [&'static str]) -> Option<&'static str> {
+pub fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
     if word.is_empty() || word.len() > SUGGEST_BYTES_MAX {
         return None;
     }
@@ -144,7 +144,7 @@ fn without_word(text: &str, word: &str) -> String {
     shown + &text[done..]
 }
 
-fn hint(word: &str, known: &'static [&'static str]) -> String {
+fn hint(word: &str, known: &[&'static str]) -> String {
     match nearest(word, known) {
         Some(near) => format!(" (did you mean `{near}`?)"),
         None => String::new(),

@@ -36,7 +36,12 @@ impl Engine {
     /// # Errors
     /// The policy's, when what it reads now cannot be used.
     pub async fn bump_config_epoch(&self, origin: &str) -> Result<(), PolicyError> {
-        self.read_again(origin, Arc::default()).await
+        let read = self.read_again(origin, Arc::default()).await;
+        match &read {
+            Ok(()) => tracing::info!("configuration was read again: {origin}"),
+            Err(error) => tracing::error!("configuration stays as it was ({origin}): {error}"),
+        }
+        read
     }
 
     /// The same, and notes how watched files differ.
@@ -151,9 +156,8 @@ impl Engine {
         }
         let engine = self.clone();
         self.deliveries.spawn(async move {
-            if let Err(error) = engine.bump_config_epoch("kumo.bump_config_epoch").await {
-                tracing::error!("kumo.bump_config_epoch: {error}");
-            }
+            // It has been said.
+            _ = engine.bump_config_epoch("kumo.bump_config_epoch").await;
         });
     }
 }

@@ -461,7 +461,8 @@ impl FromStr for SearchCursor {
         let here = number('q').map(SearchCursor::Queues).or(number('h').map(SearchCursor::Hands));
         match (here, text.strip_prefix('l')) {
             (Some(here), _) => Ok(here),
-            (None, cursor) => cursor.unwrap_or_default().parse().map(SearchCursor::Logs),
+            (None, Some(cursor)) => cursor.parse().map(SearchCursor::Logs),
+            (None, None) => Err(BadCursor::of(text)),
         }
     }
 }

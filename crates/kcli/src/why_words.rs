@@ -46,7 +46,7 @@ const WORDS: [Words; 17] = [
         "ThrottledByThrottleInsertReadyQueue",
         "the policy's throttle_insert_ready_queue put it off",
         "the time that the handler gave",
-        "change that handler, or what it counts",
+        "kcli rebind {WHOSE} --always-flush --reason WHY (asks the handler anew)",
     ),
     words(
         "ReadyQueueWasSuspended",

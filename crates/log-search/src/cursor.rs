@@ -25,6 +25,14 @@ pub struct Cursor {
 #[error("invalid cursor {0:?}: expected the `next` of an earlier answer")]
 pub struct BadCursor(String);
 
+impl BadCursor {
+    /// Of this text, of which the beginning is shown.
+    #[must_use]
+    pub fn of(text: &str) -> BadCursor {
+        BadCursor(text.chars().take(80).collect())
+    }
+}
+
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cursor { segment, place, frame, offset } = self;
@@ -37,7 +45,7 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Cursor, BadCursor> {
         let cursor = read(text).filter(|cursor| cursor.to_string() == text);
-        cursor.ok_or_else(|| BadCursor(text.chars().take(80).collect()))
+        cursor.ok_or_else(|| BadCursor::of(text))
     }
 }
 

@@ -12,7 +12,7 @@ pub struct Report {
     pub unfinished: Option<String>,
     /// What was promised and does not read, and where it is now; `None` when all is sound.
     pub damage: Option<String>,
-    /// What does not belong into a spool, and was left alone; `None` when there is nothing.
+    /// What does not belong to the spool, and was left alone, or was set aside earlier; `None` when there is nothing.
     pub strange: Option<String>,
 }
 
@@ -22,9 +22,14 @@ impl From<&Recovery> for Report {
         Report {
             read: format!("{segments} segments"),
             unfinished: (*torn_tail_octets > 0).then(|| format!("{torn_tail_octets} octets of an unfinished commit")),
-            damage: (*damage != Damage::default())
-                .then(|| format!("kept in corrupt/: {damage:?}; {set_aside} segments are there")),
-            strange: None,
+            damage: (*damage != Damage::default()).then(|| {
+                format!(
+                    "{damage:?}; such segments go to corrupt/, and stay there, when nothing in them is alive any more"
+                )
+            }),
+            strange: (*set_aside > 0).then(|| {
+                format!("{set_aside} damaged segments in corrupt/: `postrider spool salvage` saves what reads of them")
+            }),
         }
     }
 }
@@ -73,7 +78,12 @@ mod tests {
         let log = Report::from(&Recovery { damage, torn_tail_octets: 5, segments: 3, ..Recovery::default() });
         assert_eq!(log.read, "3 segments");
         assert!(log.unfinished.is_some_and(|text| text.starts_with("5 octets")));
-        assert!(log.damage.is_some_and(|text| text.contains("batches: 2")));
+        assert!(log.damage.is_some_and(|text| text.contains("batches: 2")) && log.strange.is_none());
+        let later = Report::from(&Recovery { set_aside: 2, ..Recovery::default() });
+        assert_eq!(
+            (later.damage, later.strange.is_some_and(|text| text.starts_with("2 damaged segments"))),
+            (None, true)
+        );
         let found = LocalReport { messages: 7, set_aside: 2, newer: 1, strange: 4, ..LocalReport::default() };
         let files = Report::from(&found);
         assert_eq!((files.read.as_str(), &files.unfinished), ("7 message files", &None));

@@ -2,7 +2,7 @@
 
 use super::export::facts;
 use super::id;
-use super::reader::SpoolReader;
+use super::reader::{DAMAGED, SpoolReader};
 use crate::output::WELL;
 use anyhow::{Result, anyhow};
 use std::io::Write;
@@ -20,8 +20,14 @@ pub(super) struct Options {
 /// Runs it.
 pub(super) fn run(reader: &dyn SpoolReader, options: &Options, out: &mut dyn Write) -> Result<u8> {
     let id = id(&options.id)?;
-    let gone = || anyhow!("no message {id} in this spool: it was never here, or it is settled");
-    let message = reader.messages()?.into_iter().find(|m| m.id == id).ok_or_else(gone)?;
+    let (messages, is_sound) = reader.messages()?;
+    let gone = || match is_sound {
+        true => anyhow!("no message {id} in this spool: it was never here, or it is settled"),
+        false => anyhow!(
+            "no message {id} that reads in this spool: it was never here, it is settled, or what held it does not read. {DAMAGED}"
+        ),
+    };
+    let message = messages.into_iter().find(|m| m.id == id).ok_or_else(gone)?;
     let resident = reader.load(id, message.place)?.ok_or_else(gone)?;
     if options.envelope {
         serde_json::to_writer_pretty(&mut *out, &facts(&message, &resident))?;

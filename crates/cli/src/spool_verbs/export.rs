@@ -4,7 +4,7 @@
 //! already is left alone unless `--force` is given.
 
 use super::id;
-use super::reader::SpoolReader;
+use super::reader::{DAMAGED, SpoolReader};
 use crate::output::{WELL, WRONG, queue_name, time};
 use anyhow::{Context, Result, bail};
 use clock::WallTime;
@@ -37,7 +37,7 @@ pub(super) struct Options {
 /// Runs it.
 pub(super) fn run(reader: &dyn SpoolReader, options: &Options, out: &mut dyn Write) -> Result<u8> {
     let wanted = options.ids.iter().map(|text| id(text)).collect::<Result<Vec<_>>>()?;
-    let messages = reader.messages()?;
+    let (messages, is_sound) = reader.messages()?;
     let chosen: Vec<&RecoveredMessage> = if options.all {
         messages.iter().collect()
     } else {
@@ -68,7 +68,11 @@ pub(super) fn run(reader: &dyn SpoolReader, options: &Options, out: &mut dyn Wri
     if unread > 0 {
         writeln!(out, "{unread} messages do not read: not written")?;
     }
-    Ok(if unread > 0 { WRONG } else { WELL })
+    let may_miss = options.all && !is_sound;
+    if may_miss {
+        writeln!(out, "{DAMAGED}")?;
+    }
+    Ok(if unread > 0 || may_miss { WRONG } else { WELL })
 }
 
 /// A directory that messages are written to.

@@ -38,8 +38,10 @@ impl SpoolReader for FilesReader {
         &self.files
     }
 
-    fn messages(&self) -> Result<Vec<RecoveredMessage>> {
-        Ok(self.inspect(false)?.messages)
+    fn messages(&self) -> Result<(Vec<RecoveredMessage>, bool)> {
+        let seen = self.inspect(false)?;
+        let is_sound = seen.is_sound();
+        Ok((seen.messages, is_sound))
     }
 
     fn load(&self, id: MessageId, _: Place) -> Result<Option<Resident>, SpoolError> {

@@ -1,7 +1,7 @@
 //! `list`: the messages in a spool, a line each.
 
 use super::Json;
-use super::reader::SpoolReader;
+use super::reader::{DAMAGED, SpoolReader};
 use crate::output::{WELL, WRONG, now, queue_name, shown, time, until};
 use anyhow::Result;
 use clock::WallTime;
@@ -28,10 +28,10 @@ pub(super) struct Options {
 
 /// Runs it.
 pub(super) fn run(reader: &dyn SpoolReader, options: &Options, out: &mut dyn Write) -> Result<u8> {
-    let messages = reader.messages()?;
+    let (messages, is_sound) = reader.messages()?;
     let asked = |m: &&RecoveredMessage| options.queue.as_deref().is_none_or(|queue| queue == queue_name(&m.queue));
     let now = now();
-    let mut code = WELL;
+    let mut code = if is_sound { WELL } else { WRONG };
     if !options.json.json {
         writeln!(out, "{:<32} {:>9} {:>4} {:>4} {:>9}  QUEUE", "ID", "SIZE", "TRY", "LEFT", "DUE")?;
     }
@@ -53,6 +53,9 @@ pub(super) fn run(reader: &dyn SpoolReader, options: &Options, out: &mut dyn Wri
         } else {
             print(message, read.as_ref(), now, out)?;
         }
+    }
+    if !is_sound {
+        eprintln!("{DAMAGED}");
     }
     Ok(code)
 }

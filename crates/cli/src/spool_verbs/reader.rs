@@ -15,6 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Kind, ReadOnlyDir, StoreError};
 
+/// What is said of one that may have held more than can be found.
+pub(super) const DAMAGED: &str = "the spool is damaged and may have held more: `postrider spool verify` says where, `salvage --to` saves what reads there";
+
 /// A spool of any kind, to be looked at.
 pub(super) trait SpoolReader {
     /// Its directory.
@@ -26,8 +29,8 @@ pub(super) trait SpoolReader {
     /// Names the queue of a message.
     fn queue_of(&self) -> QueueOf;
 
-    /// Every message in it, oldest first.
-    fn messages(&self) -> anyhow::Result<Vec<RecoveredMessage>>;
+    /// Every message in it, oldest first; and whether nothing that counts is damaged: else there may have been more.
+    fn messages(&self) -> anyhow::Result<(Vec<RecoveredMessage>, bool)>;
 
     /// All of a message; `Ok(None)` when it left the spool meanwhile.
     fn load(&self, id: MessageId, place: Place) -> Result<Option<Resident>, SpoolError>;
@@ -134,8 +137,10 @@ impl SpoolReader for LogReader {
         Ok((seen.is_sound(), seen.messages.len() as u64))
     }
 
-    fn messages(&self) -> anyhow::Result<Vec<RecoveredMessage>> {
-        Ok(self.inspect()?.messages)
+    fn messages(&self) -> anyhow::Result<(Vec<RecoveredMessage>, bool)> {
+        let seen = self.inspect()?;
+        let is_sound = seen.is_sound();
+        Ok((seen.messages, is_sound))
     }
 
     fn load(&self, id: MessageId, place: Place) -> Result<Option<Resident>, SpoolError> {

@@ -6,7 +6,7 @@
 
 use super::export::{Known, Target};
 use super::into;
-use super::reader::{LogReader, SpoolReader};
+use super::reader::{DAMAGED, LogReader, SpoolReader};
 use super::verify::{damages, in_use, is_aside, told};
 use crate::output::{WELL, WRONG};
 use anyhow::{Result, anyhow, ensure};
@@ -68,17 +68,17 @@ pub(super) fn run(reader: &LogReader, options: &Options, out: &mut dyn Write) ->
         }
     }
     if let Some(into) = &options.into
-        && !into_new_spool(reader, &seen.messages, into, out)?
+        && !into_new_spool(reader, (&seen.messages, seen.is_sound()), into, out)?
     {
         code = WRONG;
     }
     Ok(code)
 }
 
-/// Every live message into a new spool of the same kind; true when all of them read.
+/// Every live message into a new spool of the same kind; true when all of them read, and it `is_sound`, so that there were no others.
 pub(super) fn into_new_spool(
     reader: &dyn SpoolReader,
-    messages: &[RecoveredMessage],
+    (messages, is_sound): (&[RecoveredMessage], bool),
     into: &Path,
     out: &mut dyn Write,
 ) -> Result<bool> {
@@ -93,7 +93,11 @@ pub(super) fn into_new_spool(
         let dir = reader.files().dir().display();
         anyhow!("the spool {dir} cannot be locked, and its mail would be sent twice by whoever has it: {error}")
     })?;
-    into::run(reader, messages, into, out)
+    let has_all = into::run(reader, messages, into, out)?;
+    if !is_sound {
+        writeln!(out, "{DAMAGED}")?;
+    }
+    Ok(has_all && is_sound)
 }
 
 fn live(seen: &Inspection) -> BTreeMap<MessageId, &RecoveredMessage> {

@@ -31,7 +31,7 @@ pub(super) fn run(reader: &FilesReader, options: &Options, out: &mut dyn Write) 
         code = WRONG;
     }
     if let Some(into) = &options.into
-        && !into_new_spool(reader, &seen.messages, into, out)?
+        && !into_new_spool(reader, (&seen.messages, seen.is_sound()), into, out)?
     {
         code = WRONG;
     }
