@@ -49,7 +49,7 @@ impl Engine {
     async fn spool_these(&self, mut taken: Vec<Queued>) -> Result<(), SpoolError> {
         let sealed: Vec<Sealed> = taken.iter_mut().filter_map(|queued| queue::seal(&mut queued.message)).collect();
         debug_assert_eq!(sealed.len(), taken.len(), "what is in memory only is in memory");
-        let appended = match self.spool.append(by_body(sealed)).await {
+        let appended = match self.spool.append_accepted(by_body(sealed)).await {
             Ok(appended) => appended,
             Err(SpoolError::TooBig { .. }) if taken.len() > 1 => return self.spool_each(taken).await,
             Err(error) => {

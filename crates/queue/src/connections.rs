@@ -54,10 +54,15 @@ impl QueueCore {
     pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return Take::Close };
         ready.last_used = now.mono;
-        if now.mono < ready.closed_until() || ready.has_too_many() {
+        if now.mono < ready.closed_until() {
             return Take::Close;
         }
+        let has_too_many = ready.has_too_many();
         let Some(connection) = ready.connections.get_mut(conn.slot) else { return Take::Close };
+        connection.is_surplus |= has_too_many;
+        if connection.is_surplus {
+            return Take::Close;
+        }
         let turn_is_over = ready.messages.is_empty() || connection.taken >= LEASE_TURN;
         if connection.is_lost || (turn_is_over && self.leases.are_missed(&connection.leases)) {
             return Take::Close;
@@ -319,7 +324,15 @@ impl QueueCore {
             }
             let leases = ready.leases.clone();
             // Rates are charged when the leases are had: who is refused has opened nothing.
-            let connection = Connection { idle: false, taken: 0, leases, leasing, is_lost: false, has_waited: false };
+            let connection = Connection {
+                idle: false,
+                taken: 0,
+                leases,
+                leasing,
+                is_lost: false,
+                has_waited: false,
+                is_surplus: false,
+            };
             let slot = ready.connections.insert(connection);
             if !needs_cluster {
                 ready.lease_awaited_since = None;

@@ -38,7 +38,8 @@ pub enum Action {
     Suspend(Criteria),
     /// Messages of these scheduled queues end with 551 5.7.1 and an `AdminBounce` record.
     Bounce(Criteria),
-    /// Messages leave these scheduled queues and stand aside until the order ends (Postfix's hold). They do not expire.
+    /// Messages leave these scheduled queues and stand aside until the order ends (Postfix's hold). They do not expire, and other
+    /// orders leave them alone unless they name them.
     Hold(Criteria),
     /// Messages that wait for their time in these scheduled queues are due now.
     Flush(Criteria),
@@ -118,6 +119,12 @@ impl Order {
     /// True when they leave for good.
     pub fn ends_messages(&self) -> bool {
         matches!(self.action, Action::Bounce(_) | Action::Rebind(_))
+    }
+
+    /// True when it does so also to what another order holds: it names the messages themselves. Of what was held for a reason
+    /// nothing is to be lost, or sent, because somebody spoke of a whole queue.
+    pub fn ends_held(&self) -> bool {
+        self.ends_messages() && self.criteria().is_some_and(|criteria| !criteria.messages.is_empty())
     }
 }
 

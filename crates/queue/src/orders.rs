@@ -129,7 +129,9 @@ impl QueueCore {
         let older = match self.orders.standing.iter_mut().find(is_same) {
             Some(standing) => {
                 standing.walk = walk;
-                Some(std::mem::replace(&mut standing.order, order.clone()).id)
+                let older = std::mem::replace(&mut standing.order, order.clone()).id;
+                self.orders.walk.rename(older, order.id);
+                Some(older)
             }
             None => {
                 self.orders.standing.push(Standing::new(order.clone(), walk));
@@ -268,25 +270,35 @@ impl QueueCore {
         self.call_settlers();
     }
 
-    /// Who holds messages, and how many.
+    /// Who holds messages that somebody ends or moves perhaps, and how many.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (OrderId, usize)> {
-        let holders = self.orders.standing.iter().filter(|s| !s.ends_messages() && !s.taken.is_empty());
+        let are_ended = self.orders.standing.iter().any(|s| s.stage == Stage::Gathering && s.order.ends_held());
+        let holders =
+            self.orders.standing.iter().filter(move |s| are_ended && !s.ends_messages() && !s.taken.is_empty());
         holders.map(|s| (s.order.id, s.taken.len()))
     }
 
-    /// The next message that an order holds goes to the one that ends or moves it, if there is one now; else it is the last one held.
-    /// False when there is none.
-    pub(crate) fn look_at_held(&mut self, now: WallTime, holder: OrderId) -> bool {
-        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == holder) else { return false };
-        let Some(slot) = self.messages.pop_front(&mut standing.taken) else { return false };
-        let key = self.messages.queue_of(slot);
-        let queue = key.and_then(|key| self.scheduled.get(&key));
-        let ended_by = queue.zip(self.messages.get(slot)).and_then(|(queue, message)| queue.ended_by(message, now));
-        match key.zip(ended_by) {
-            Some((key, id)) => self.take_by_order(key, slot, id),
-            None => self.messages.push_back(&mut standing.taken, slot),
+    /// The next so many messages that an order holds go to those that end or move them, if there are any now; else they are the last
+    /// ones held.
+    pub(crate) fn look_at_held(&mut self, now: WallTime, holder: OrderId, count: usize) {
+        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == holder) else { return };
+        let mut ended = Vec::new();
+        for _ in 0..count {
+            let Some(slot) = self.messages.pop_front(&mut standing.taken) else { break };
+            let queue = self.messages.queue_of(slot).and_then(|key| Some((key, self.scheduled.get(&key)?)));
+            let by = queue.zip(self.messages.get(slot)).and_then(|((key, queue), message)| {
+                let id = queue.ended_by(message, now)?;
+                Some((key, queue.name.clone(), id))
+            });
+            match by {
+                Some((key, name, id)) => {
+                    standing.uncount(&name);
+                    ended.push((key, slot, id));
+                }
+                None => self.messages.push_back(&mut standing.taken, slot),
+            }
         }
-        true
+        ended.into_iter().for_each(|(key, slot, id)| self.take_by_order(key, slot, id));
     }
 
     /// The next message that an order bounces or moves.
@@ -646,6 +658,13 @@ impl Standing {
     /// How long it awaits at most those that are in hand.
     fn awaits_until(&self) -> WallTime {
         self.order.given + AWAITED_MAX
+    }
+
+    /// One that it took is not its own any more.
+    fn uncount(&mut self, queue: &str) {
+        self.total = self.total.saturating_sub(1);
+        let known = if self.queues.contains_key(queue) { queue } else { "" };
+        self.queues.get_mut(known).into_iter().for_each(|count| *count = count.saturating_sub(1));
     }
 
     fn count(&mut self, queue: Arc<str>) {

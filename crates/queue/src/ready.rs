@@ -150,6 +150,8 @@ pub(crate) struct Connection {
     pub is_lost: bool,
     /// It was told to wait for a rate.
     pub has_waited: bool,
+    /// It goes, as the destination bears fewer.
+    pub is_surplus: bool,
 }
 
 /// What the cluster is asked before a connection opens.
@@ -256,9 +258,11 @@ impl ReadyQueue {
         self.suspended_until.max(self.window.as_ref().map_or(Instant::ZERO, |window| window.closed_until()))
     }
 
-    /// True when there are more connections than the destination bears.
+    /// True when there are more connections than the destination bears, without those that go already.
     pub fn has_too_many(&self) -> bool {
-        self.window.as_ref().is_some_and(|window| self.connections.len() > window.connections())
+        let Some(borne) = self.window.as_ref().map(|window| window.connections()) else { return false };
+        let stay = || self.connections.iter().filter(|(_, connection)| !connection.is_surplus).count();
+        self.connections.len() > borne && stay() > borne
     }
 
     /// True while the cluster is asked for one of its connections.

@@ -282,7 +282,7 @@ impl ScheduledQueue {
         }
     }
 
-    /// The order that takes `message`: the first that ends or moves it; what is held is held until then.
+    /// The order that takes `message`: the first that does, but what one holds another may end or move that names it.
     pub fn taken_by(&self, message: &Message, now: WallTime) -> Option<&Arc<Order>> {
         let takes = |order: &&Arc<Order>| order.takes_messages();
         let concern = |order: &&Arc<Order>| order.concerns(message.id, message.created(), now);
@@ -290,7 +290,7 @@ impl ScheduledQueue {
         let first = taking.next()?;
         match first.ends_messages() {
             true => Some(first),
-            false => taking.find(|order| order.ends_messages()).or(Some(first)),
+            false => taking.find(|order| order.ends_held()).or(Some(first)),
         }
     }
 
@@ -318,7 +318,7 @@ impl ScheduledQueue {
 
     /// The order that ends or moves `message`, which another holds.
     pub fn ended_by(&self, message: &Message, now: WallTime) -> Option<OrderId> {
-        self.taken_by(message, now).filter(|order| order.ends_messages()).map(|order| order.id)
+        self.taken_by(message, now).filter(|order| order.ends_held()).map(|order| order.id)
     }
 
     /// True when the queue may be forgotten.

@@ -43,6 +43,13 @@ impl Walk {
         self.begun - u64::from(self.step.is_some())
     }
 
+    /// An order that holds messages has given its place, and them, to another.
+    pub fn rename(&mut self, older: OrderId, new: OrderId) {
+        if let Some(Step::Held(holders)) = &mut self.step {
+            holders.iter_mut().filter(|(id, _)| *id == older).for_each(|(id, _)| *id = new);
+        }
+    }
+
     /// The first one that meets all there is now.
     pub fn next(&self) -> u64 {
         self.begun + 1
@@ -205,11 +212,13 @@ impl QueueCore {
 
     /// Messages that are held: each list goes round once, and those that end or move are left out.
     fn walk_held(&mut self, now: Now, mut holders: VecDeque<(OrderId, usize)>) -> Option<Step> {
-        for _ in 0..HELD_PER_VISIT {
+        let mut room = HELD_PER_VISIT;
+        while room > 0 {
             let (holder, left) = holders.front_mut()?;
-            let is_there = *left > 0 && self.look_at_held(now.wall, *holder);
-            *left = left.saturating_sub(1);
-            if !is_there {
+            let count = room.min(*left);
+            self.look_at_held(now.wall, *holder, count);
+            (room, *left) = (room - count, *left - count);
+            if *left == 0 {
                 holders.pop_front();
             }
         }

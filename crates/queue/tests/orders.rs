@@ -328,39 +328,53 @@ fn held_messages_stand_aside_until_they_are_released() {
 }
 
 #[test]
-fn what_is_held_is_bounced_and_moved_too() {
-    for action in [Action::Bounce(of_domain("x.test")), rebind(of_domain("x.test"))] {
+fn what_is_held_is_ended_or_moved_by_who_names_it_alone() {
+    let of: [fn(Criteria) -> Action; 2] = [Action::Bounce, rebind];
+    for action in of {
         let mut rig = rig(2);
         let mut all = wait(&mut rig, "x.test", 1, 3);
-        all.extend(rig.admit("x.test", 3000));
+        all.extend(rig.admit("x.test", 5000));
         rig.admit("z.test", 2);
         give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
-        rig.pass(Duration::from_secs(4));
+        rig.pass(Duration::from_secs(6));
         assert_eq!(state(&rig).pending, all.len() + 2);
-        // Of what is there when it is given.
-        assert_eq!(give(&mut rig, 2, action.clone(), 0), all.len());
+        give(&mut rig, 2, action(of_domain("x.test")), 0);
         rig.pass(Duration::ZERO);
-        let ended = if matches!(action, Action::Bounce(_)) { bounced(&mut rig) } else { move_all(&mut rig) };
-        assert_eq!(ended, all, "{action:?}");
+        assert_eq!(
+            (rig.core.orders().len(), state(&rig).pending),
+            (1, all.len() + 2),
+            "the others are safe, and it is over"
+        );
+        let named = Criteria { messages: all.clone(), ..of_domain("x.test") };
+        assert_eq!(give(&mut rig, 3, action(named.clone()), 0), all.len());
+        // In the middle of the walk over them the hold is given again, with another id.
+        (0..5).for_each(|_| rig.core.tick(rig.now));
+        give(&mut rig, 4, Action::Hold(Criteria::default()), 600);
+        rig.pass(Duration::ZERO);
+        let bounces = matches!(action(named), Action::Bounce(_));
+        let ended = if bounces { bounced(&mut rig) } else { move_all(&mut rig) };
+        assert_eq!(ended.len(), all.len());
         rig.pass(Duration::ZERO);
         let holds = rig.core.orders().remove(0);
-        assert_eq!((rig.core.orders().len(), holds.order.id), (1, OrderId([1; 16])), "the other is over");
-        let moved = if matches!(action, Action::Bounce(_)) { 0 } else { all.len() };
-        assert_eq!(holds.pending, 2 + moved, "all queues are held, also the one they go to");
+        assert_eq!((rig.core.orders().len(), holds.order.id), (1, OrderId([4; 16])), "the other is over");
+        let held = if bounces { 2 } else { 2 + all.len() };
+        assert_eq!((holds.pending, holds.total), (held, held as u64), "all queues are held, also the one they go to");
     }
 }
 
 #[test]
-fn what_comes_under_a_hold_and_a_bounce_is_bounced() {
+fn what_comes_under_a_hold_and_a_bounce_is_held() {
     let mut rig = rig(2);
     give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
     give(&mut rig, 2, Action::Bounce(of_domain("x.test")), 60);
     rig.pass(Duration::ZERO);
     let of_both: BTreeSet<_> = rig.admit("x.test", 3).into_iter().collect();
     rig.admit("z.test", 1);
-    assert_eq!(bounced(&mut rig), of_both);
-    let totals: Vec<u64> = rig.core.orders().iter().map(|state| state.total).collect();
-    assert_eq!(totals, [1, 3]);
+    let totals = |rig: &Rig| rig.core.orders().iter().map(|state| state.total).collect::<Vec<_>>();
+    assert_eq!(totals(&rig), [4, 0]);
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    rig.pass(Duration::ZERO);
+    assert_eq!(bounced(&mut rig), of_both, "who is released meets what is in force");
 }
 
 #[test]

@@ -2,9 +2,19 @@
 //!
 //! In: the answer of whoever writes. Out: the answer, or, when nobody waits for it any more, what it says was written, to be taken
 //! back: nobody said 250, and nobody would own it. An answer that finds nobody is taken back by whoever gives it, so each is once.
+//! What was promised before it was written is [`Orphans::Kept`].
 
 use spool::SpoolError;
 use tokio::sync::oneshot;
+
+/// What becomes of messages that are written when nobody waits for their receipts any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Orphans {
+    /// Nobody was promised anything: they are removed again.
+    TakenBack,
+    /// They were accepted before: the next start delivers them.
+    Kept,
+}
 
 /// What was written, or why not.
 type Answer<T> = Result<T, SpoolError>;

@@ -1,6 +1,7 @@
 //! The handle that sessions and deliveries hold: append, mark, read. One for both kinds of spool.
 
 use crate::StoreError;
+use crate::claim::Orphans;
 use crate::hints::Hints;
 use crate::kind::Kind;
 use crate::linger::Linger;
@@ -98,9 +99,22 @@ impl SpoolHandle {
     /// # Errors
     /// Nothing is acknowledged: 452 when [`SpoolError::is_full`], else 451.
     pub async fn append(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
+        self.append_with(groups, Orphans::TakenBack).await
+    }
+
+    /// The same of messages that were accepted before: what is written stays, and the next start delivers it, when this is dropped
+    /// on the way.
+    ///
+    /// # Errors
+    /// As [`SpoolHandle::append`].
+    pub async fn append_accepted(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
+        self.append_with(groups, Orphans::Kept).await
+    }
+
+    async fn append_with(&self, groups: Vec<Vec<Sealed>>, orphans: Orphans) -> Result<Appended, SpoolError> {
         match &self.shared.engine {
-            Engine::Log(spool) => spool.append(groups).await,
-            Engine::Files(spool) => spool.append(groups).await,
+            Engine::Log(spool) => spool.append(groups, orphans).await,
+            Engine::Files(spool) => spool.append(groups, orphans).await,
         }
     }
 

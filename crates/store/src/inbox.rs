@@ -3,6 +3,7 @@
 //! One short lock, never held across a wait of a session. Bounded: octets of appends by the
 //! handle's permits, marks by folding those of one message together.
 
+use crate::claim::Orphans;
 use crate::options::{Options, Stats};
 use message::{MessageId, Place, Sealed};
 use spool::{Durable, Mark, Recovered, Rewrite, SpoolError};
@@ -26,6 +27,7 @@ pub(crate) struct Append {
     pub groups: Vec<Vec<Sealed>>,
     pub octets: usize,
     pub reply: oneshot::Sender<Answer>,
+    pub orphans: Orphans,
     /// Given back with the reply.
     pub permit: OwnedSemaphorePermit,
 }

@@ -3,7 +3,7 @@
 //! Owns the thread that writes to the log, the room of what may be queued, and how many reads run at once. In: transactions
 //! and marks; out: receipts after the covering sync, and the messages of earlier runs. A read follows a message that moves.
 
-use crate::claim::claim;
+use crate::claim::{Orphans, claim};
 use crate::free::free;
 use crate::handle::Appended;
 use crate::inbox::{Append, Inbox, Rewriting};
@@ -110,16 +110,17 @@ impl LogSpool {
     }
 
     /// See [`SpoolHandle::append`](crate::SpoolHandle::append).
-    pub async fn append(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
+    pub async fn append(&self, groups: Vec<Vec<Sealed>>, orphans: Orphans) -> Result<Appended, SpoolError> {
         let mut octets = 0;
         for group in &groups {
             octets += check_transaction(group)? as usize;
         }
         let permit = self.room_for(octets).await?;
         let (reply, answer) = oneshot::channel();
-        self.inbox.append(Append { groups, octets, reply, permit }, &self.options)?;
+        self.inbox.append(Append { groups, octets, reply, orphans, permit }, &self.options)?;
         let orphaned = |(_, durable): (_, Vec<Durable>)| {
-            durable.iter().for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
+            let taken_back = durable.iter().filter(|_| orphans == Orphans::TakenBack);
+            taken_back.for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
         };
         let (groups, durable) = claim(answer, orphaned).await?;
         Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })

@@ -160,6 +160,9 @@ impl StoredOrder {
             let StoredCriteria { campaign, tenant, domain, routing_domain, queue_names, messages } = c;
             let messages = messages.iter().map(|id| id.parse().map_err(|_| bad_id(id))).collect::<io::Result<_>>()?;
             let queue_names = queue_names.into_iter().collect();
+            // As they are given by now: whoever gives one again gives the same.
+            let [domain, routing_domain] =
+                [domain, routing_domain].map(|name| name.map(|name| name.to_ascii_lowercase()));
             Ok(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages })
         };
         let id = u128::from_str_radix(&self.id, 16).map_err(|_| bad_id(&self.id))?;

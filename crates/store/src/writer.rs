@@ -5,6 +5,7 @@
 //! A failed commit refuses its appends and keeps its marks; when no segment can be opened,
 //! appends are refused at once until one can.
 
+use crate::claim::Orphans;
 use crate::inbox::{Answer, Append, Inbox, Rewriting, Wait, Work, fold};
 use crate::options::{Options, Stats};
 use crate::return_home::ReturnHome;
@@ -46,6 +47,7 @@ struct Waiting {
     /// Groups of the batch that are theirs.
     groups: usize,
     reply: oneshot::Sender<Answer>,
+    orphans: Orphans,
     permit: OwnedSemaphorePermit,
 }
 
@@ -207,8 +209,8 @@ impl<D: Disk> Writer<D> {
     /// One commit for all.
     fn commit(&mut self, appends: Vec<Append>) -> Result<(), SpoolError> {
         self.stats.last_batch = appends.len();
-        for Append { groups, reply, permit, .. } in appends {
-            self.replies.push(Waiting { groups: groups.len(), reply, permit });
+        for Append { groups, reply, orphans, permit, .. } in appends {
+            self.replies.push(Waiting { groups: groups.len(), reply, orphans, permit });
             self.batch.appends.extend(groups);
         }
         if self.replies.is_empty() {
@@ -265,15 +267,15 @@ impl<D: Disk> Writer<D> {
         self.batch.marks.clear();
         let mut durable = durable.into_iter();
         let mut written = self.batch.appends.drain(..);
-        for Waiting { groups, reply, permit } in self.replies.drain(..) {
+        for Waiting { groups, reply, orphans, permit } in self.replies.drain(..) {
             let groups: Vec<Vec<Sealed>> = written.by_ref().take(groups).collect();
             let own: Vec<Durable> = durable.by_ref().take(groups.iter().map(Vec::len).sum()).collect();
             let octets = |s: &Sealed| (s.head.len() + s.body.len()) as u64;
             self.stats.appended_octets += groups.iter().flatten().map(octets).sum::<u64>();
             drop(permit);
-            if let Err(Ok((_, orphans))) = reply.send(Ok((groups, own))) {
+            if let (Err(Ok((_, left))), Orphans::TakenBack) = (reply.send(Ok((groups, own))), orphans) {
                 // Whoever waited has gone and never said 250: nobody would own these.
-                self.batch.marks.extend(orphans.iter().map(|d| Mark::Removed { id: d.id() }));
+                self.batch.marks.extend(left.iter().map(|d| Mark::Removed { id: d.id() }));
             }
         }
     }

@@ -212,6 +212,10 @@ async fn an_append_that_nobody_waits_for_is_removed_again() {
     spool.close().await.expect("waits for what is on its way");
     assert_eq!(files_in(dir.path()), Vec::<PathBuf>::new());
     assert_eq!(spool.stats().appended_messages, 1);
+    let (spool, _recovering) = open(dir.path());
+    assert!(futures_poll_once(spool.append_accepted(vec![vec![sealed(2, 1)]])).await);
+    spool.close().await.expect("waits for what is on its way");
+    assert_eq!(files_in(dir.path()).len(), 1, "that was accepted before");
 }
 
 /// True when the future is not ready at once.

@@ -249,6 +249,34 @@ async fn a_receipt_that_came_to_nobody_leaves_no_message_behind() {
     assert_eq!(recovery.messages, []);
 }
 
+#[tokio::test]
+async fn what_was_accepted_before_it_was_written_stays_though_nobody_waits() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    let append = |number| {
+        let spool = spool.clone();
+        tokio::spawn(async move { spool.append_accepted(vec![vec![sealed(number, 10)]]).await.map(|_| ()) })
+    };
+    // One is sent its receipt and does not look at it, the other has gone before.
+    let received = append(1);
+    tokio::task::yield_now().await;
+    while spool.stats().appended_messages == 0 {
+        std::thread::yield_now();
+    }
+    received.abort();
+    disk.hold();
+    let gone = append(2);
+    disk.reached().await;
+    gone.abort();
+    for task in [received, gone] {
+        assert!(task.await.expect_err("aborted").is_cancelled());
+    }
+    disk.let_go();
+    spool.close().await.expect("ends well");
+    let (_, recovery) = start(&disk, options());
+    assert_eq!(recovery.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [id(1), id(2)]);
+}
+
 /// `number` with other content, and who is settled.
 fn rewrite(number: u32, settled: &[u16]) -> Rewrite {
     let mut done = Settled::default();

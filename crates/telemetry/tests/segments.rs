@@ -63,6 +63,22 @@ fn a_record_that_finds_its_logger_full_is_told_and_logged_all_the_same() {
     }
 }
 
+#[test]
+fn a_record_that_is_too_long_is_told_and_nowhere() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let lengths = [1, 20].map(|n| {
+        let mut line = Vec::new();
+        record(n).write_json_line(&mut line);
+        line.len()
+    });
+    assert_eq!(lengths[1], lengths[0] + 1, "in its number");
+    let log = LogWriter::open(LocalLogs { max_record_size: lengths[0], ..options(dir.path()) }).expect("opens");
+    let offered = [1, 20, 2].map(|n| log.offer(&record(n)));
+    assert_eq!(offered, [Offered::Queued, Offered::TooLarge, Offered::Queued]);
+    log.close();
+    assert_eq!(read_all(dir.path()), [1, 2]);
+}
+
 /// What one is writing is no leftover to another, and each ends by itself.
 #[test]
 fn loggers_of_one_directory_leave_each_other_alone() {

@@ -235,7 +235,7 @@ async fn keep_to_the_end(engine: &Engine, in_hand: &InHand, local: MessageId) ->
         return Ok(());
     }
     let sealed = queue::seal(&mut message).ok_or_else(gone)?;
-    let appended = engine.spool.append(by_body(vec![sealed])).await.map_err(|error| error.to_string())?;
+    let appended = engine.spool.append_accepted(by_body(vec![sealed])).await.map_err(|error| error.to_string())?;
     message.place = appended.durable.first().map(Durable::place);
     let Message { id, attempts, due, .. } = message;
     if attempts > 0 {

@@ -105,7 +105,7 @@ const WRITER: Type = Type {
         Member {
             name: "writer:write_line",
             signature: "(text)",
-            doc: "Writes a line; its end is added where it is missing. At most 64 MiB.",
+            doc: "Writes a line; its end is added where it is missing. One longer than `max_record_size` is an error.",
             proof: Example(
                 "local w = kumo.jsonl.new_writer { log_dir = folder .. '/l' } w:write_line '{\"a\":1}' w:write_line '{\"a\":2}\\n' w:close() \
                  local t = kumo.jsonl.new_tailer { directory = folder .. '/l', max_batch_size = 2, max_batch_latency = '60s' } \

@@ -6,7 +6,7 @@ use super::keeper::{self, Chore};
 use super::marker::{MarkQueue, Marker};
 use super::recovering::{Gate, LocalRecovering, THREADS};
 use super::writers::{Append, AppendQueue, threads_for};
-use crate::claim::claim;
+use crate::claim::{Orphans, claim};
 use crate::file_disk::make_durably;
 use crate::hints::Recent;
 use crate::kind::{self, Kind};
@@ -101,7 +101,7 @@ impl LocalOpened {
 
 impl LocalSpool {
     /// See [`SpoolHandle::append`](crate::SpoolHandle::append). Waits while too many are on their way.
-    pub async fn append(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
+    pub async fn append(&self, groups: Vec<Vec<Sealed>>, orphans: Orphans) -> Result<Appended, SpoolError> {
         for group in &groups {
             check_transaction(group)?;
         }
@@ -117,8 +117,8 @@ impl LocalSpool {
             return Err(error);
         }
         let (reply, answer) = oneshot::channel();
-        self.writers.push(Append { sealed, reply, permit });
-        claim(answer, |appended: Appended| self.core.take_back(&appended.durable)).await
+        self.writers.push(Append { sealed, reply, orphans, permit });
+        claim(answer, |appended: Appended| self.core.take_back(&appended.durable, orphans)).await
     }
 
     /// See [`SpoolHandle::rewrite`](crate::SpoolHandle::rewrite). The thread that writes the message's marks does it.

@@ -7,6 +7,7 @@
 
 use super::core::{Core, locked};
 use crate::Appended;
+use crate::claim::Orphans;
 use message::Sealed;
 use spool::SpoolError;
 use std::collections::VecDeque;
@@ -20,6 +21,7 @@ pub(crate) struct Append {
     pub sealed: Vec<Sealed>,
     /// Who waits for it.
     pub reply: oneshot::Sender<Result<Appended, SpoolError>>,
+    pub orphans: Orphans,
     /// Given back behind everything else: who closes waits for it, and the markers end after that.
     pub permit: OwnedSemaphorePermit,
 }
@@ -111,7 +113,7 @@ fn together<'a>(waiting: impl Iterator<Item = &'a [Sealed]>) -> usize {
 /// Single messages, or one transaction of several.
 fn write(core: &Core, appends: Vec<Append>) {
     let (sealed, answers): (Vec<_>, Vec<_>) =
-        appends.into_iter().map(|append| (append.sealed, (append.reply, append.permit))).unzip();
+        appends.into_iter().map(|append| (append.sealed, (append.reply, append.orphans, append.permit))).unzip();
     let done = match core.stopped() {
         // What waited when that came about is refused too.
         Some(error) => sealed.iter().map(|_| Err(error.clone())).collect(),
@@ -120,18 +122,17 @@ fn write(core: &Core, appends: Vec<Append>) {
         }
         None => sealed.into_iter().map(|sealed| core.append(sealed)).collect::<Vec<_>>(),
     };
-    done.into_iter().zip(answers).for_each(|(done, (reply, permit))| answer(core, done, reply, permit));
+    done.into_iter().zip(answers).for_each(|(done, answering)| answer(core, done, answering));
 }
 
 /// Tells who waits.
 fn answer(
     core: &Core,
     done: Result<Appended, SpoolError>,
-    reply: oneshot::Sender<Result<Appended, SpoolError>>,
-    permit: OwnedSemaphorePermit,
+    (reply, orphans, permit): (oneshot::Sender<Result<Appended, SpoolError>>, Orphans, OwnedSemaphorePermit),
 ) {
     if let Err(Ok(Appended { durable, .. })) = reply.send(done) {
-        core.take_back(&durable);
+        core.take_back(&durable, orphans);
     }
     drop(permit);
 }
@@ -190,7 +191,8 @@ mod tests {
         let permits = Arc::new(Semaphore::new(9));
         for octets in [1, 2, TOGETHER_OCTETS, 3] {
             let permit = Arc::clone(&permits).try_acquire_owned().expect("a permit");
-            queue.push(Append { sealed: vec![message(octets)], reply: oneshot::channel().0, permit });
+            let (sealed, orphans) = (vec![message(octets)], Orphans::TakenBack);
+            queue.push(Append { sealed, reply: oneshot::channel().0, orphans, permit });
         }
         queue.close();
         let taken = || {

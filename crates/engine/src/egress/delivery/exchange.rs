@@ -130,11 +130,9 @@ impl Delivery {
         // It is all here, or was lost on the way; the runtime may need a moment to see it.
         let until = self.now + LAST_PATIENCE;
         for _ in 0..LAST_READS_MAX {
-            let happened = poll_fn(|cx| match self.poll_read(cx) {
-                Poll::Pending => self.waits.timer.poll(cx, until).map(|()| Happened::Late),
-                read => read,
-            });
-            match happened.await {
+            let happened = poll_fn(|cx| self.poll_wait(cx, until, false)).await;
+            self.look_at_clock();
+            match happened {
                 Happened::Read(Ok(count)) if count > 0 && !self.session.is_closed() => self.received(Ok(count)),
                 _ => return,
             }
