@@ -22,6 +22,7 @@ pub use classify::{
 };
 pub use doctor::{Configure, Configured, Options as DoctorOptions, run as doctor, run_to as doctor_to};
 pub use init::{Options as InitOptions, run as init, run_to as init_to};
+pub use output::causes;
 pub use power_cut::{Options as SelftestOptions, run as selftest, run_to as selftest_to};
 pub use spool_verbs::{Defaults, Options as SpoolOptions, run as spool, run_to as spool_to};
 pub use trial::{Options as TryOptions, run as try_out};

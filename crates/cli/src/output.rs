@@ -22,10 +22,24 @@ pub(crate) fn on_stdout(run: impl FnOnce(&mut dyn Write) -> anyhow::Result<u8>) 
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", causes(&error));
             ExitCode::from(COULD_NOT)
         }
     }
+}
+
+/// An error and what it came of, each said once: some name their cause themselves.
+#[must_use]
+pub fn causes(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        match said.contains(&cause) {
+            true => {}
+            false if said.is_empty() => said = cause,
+            false => said = format!("{said}: {cause}"),
+        }
+    }
+    said
 }
 
 /// Parses a command line; `Err` is the exit code after help or a usage error was printed.
@@ -98,6 +112,12 @@ fn span(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_that_was_named_is_not_named_again() {
+        let error = anyhow::anyhow!("no such file").context("cannot list /nope: no such file").context("spool");
+        assert_eq!(causes(&error), "spool: cannot list /nope: no such file");
+    }
 
     #[test]
     fn what_others_chose_stays_on_its_line() {

@@ -89,7 +89,7 @@ options! {
         enable_mta_sts: bool = true;
         /// Let TLSA records of DNSSEC-secure hosts raise enable_tls; needs a validating resolver.
         enable_dane: bool = false;
-        /// In the opportunistic modes, connect to the same address again without TLS when the handshake fails.
+        /// With `Opportunistic`, connect to the same address again without TLS when the handshake fails; `OpportunisticInsecure` does so anyway.
         opportunistic_tls_reconnect_on_failed_handshake: bool = false;
         /// How long a site's broken TLS is remembered; opportunistic modes then do without.
         remember_broken_tls: Option<Duration> = None;

@@ -48,7 +48,7 @@ options! {
 options! {
     /// `delivery_reports` (RFC 3464); the sender's NOTIFY (RFC 3461) is honoured
     pub struct DeliveryReports {
-        /// That it was not delivered: bounced or expired.
+        /// That it was not delivered: refused, or expired. What is bounced by an order, an operator's or a rule's, is not reported.
         failure: bool = false;
         /// That it is still being tried: once, when the next attempt comes at this age or later.
         delay: Option<Duration> = None;

@@ -122,10 +122,8 @@ impl Engine {
     fn set_aside(&self, queued: &Queued, why: &dyn std::fmt::Display) {
         let id = queued.message.id;
         let name = self.with_queue(|q, _| q.queue_name(queued.queue));
-        tracing::error!(
-            "message {id} of queue {name} does not read at {:?} and is set aside: {why}",
-            queued.message.place
-        );
+        let place = queued.message.place.map_or_else(|| "no place".to_owned(), |place| place.to_string());
+        tracing::error!("message {id} of queue {name} does not read at {place} and is set aside: {why}");
         self.metrics.spool_set_aside.inc();
         self.spool.set_aside(id);
         self.with_queue(|q, now| q.forget(now.mono, queued));

@@ -1,5 +1,7 @@
 //! Where the spool has a message.
 
+use core::fmt;
+
 /// A record's position in the spool: opaque to everybody but the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
@@ -9,6 +11,16 @@ pub struct Place {
     pub offset: u32,
     /// Which message of the record, when several share a body.
     pub index: u16,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { segment, offset, index } = self;
+        match *self == Place::OWN_FILE {
+            true => f.write_str("its own file"),
+            false => write!(f, "octet {offset} of segment {segment}, message {index} of its record"),
+        }
+    }
 }
 
 impl Place {

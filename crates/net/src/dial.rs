@@ -126,7 +126,8 @@ pub async fn connect(to: SocketAddr, way: &Way, names: &MxCache, within: Duratio
 pub(crate) async fn tcp(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
     let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     if let Some(source) = from {
-        socket.bind(SocketAddr::new(source, 0))?;
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("from {source}: {error}"));
+        socket.bind(SocketAddr::new(source, 0)).map_err(named)?;
     }
     let stream = socket.connect(to).await?;
     stream.set_nodelay(true)?;

@@ -130,7 +130,7 @@ fn selftest(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 /// One clear line for whatever kept the program from its work, and exit 1.
 fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", cli::causes(&error));
         ExitCode::FAILURE
     })
 }

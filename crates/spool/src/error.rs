@@ -99,7 +99,7 @@ pub enum SpoolError {
         id: MessageId,
     },
     /// The octets at this place are not what was written.
-    #[error("spool: message {id} at {place:?} does not read back as written")]
+    #[error("spool: message {id} does not read back as written (at {place})")]
     Damaged {
         /// Whose content was wanted.
         id: MessageId,

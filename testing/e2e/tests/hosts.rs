@@ -125,7 +125,7 @@ impl Setup {
             client.expect(&format!("RCPT TO:<{number}@target.test>"), 250);
         }
         client.expect("DATA", 354);
-        client.send(&format!("{content}.\r\n"));
+        client.send(format!("{content}.\r\n"));
         assert_eq!(client.reply().code, 250);
     }
 

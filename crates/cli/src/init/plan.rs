@@ -3,9 +3,10 @@
 //! Pure but for the keys, which are made at random. Fails by an answer that cannot be used; the error names the question's
 //! flag and the word.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use sender_auth::{SigningKey, new_rsa_key};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 /// What was asked.
 pub(crate) struct Answers {
@@ -38,16 +39,21 @@ impl Plan {
     pub fn new(answers: &Answers) -> anyhow::Result<Plan> {
         let hostname = name("--hostname", &answers.hostname)?;
         let clients = words(&answers.clients).map(client).collect::<anyhow::Result<Vec<_>>>()?;
-        let sources = words(&answers.sources).map(source).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut sources: Vec<IpAddr> = Vec::new();
+        for address in words(&answers.sources).map(source) {
+            let address = address?;
+            ensure!(!sources.contains(&address), "--sources: {address} is there twice");
+            sources.push(address);
+        }
         let mut domains =
             words(&answers.domains).map(|domain| name("--domains", domain)).collect::<anyhow::Result<Vec<_>>>()?;
         domains.sort();
         domains.dedup();
         let places = [("--dir", &answers.dir), ("--spool", &answers.spool), ("--logs", &answers.logs)];
         places.into_iter().try_for_each(|(flag, path)| quotable(flag, path))?;
-        [("--listen", &answers.listen), ("--http", &answers.http)]
-            .into_iter()
-            .try_for_each(|(flag, at)| quotable(flag, at))?;
+        places[1..].iter().try_for_each(|(flag, path)| absolute(flag, path))?;
+        let (listen, http) = (socket("--listen", &answers.listen)?, socket("--http", &answers.http)?);
+        ensure!(listen != http || listen.port() == 0, "--http: `{http}` is that of --listen: expected another");
         let mut files = Vec::new();
         let mut records =
             vec![format!("{hostname} and the address it sends from name each other (A or AAAA, and PTR)")];
@@ -126,7 +132,19 @@ fn client(text: &str) -> anyhow::Result<String> {
 }
 
 fn source(text: &str) -> anyhow::Result<IpAddr> {
-    text.parse().ok().with_context(|| format!("--sources: `{text}` is no IP address"))
+    let address = text.parse().ok().filter(|address: &IpAddr| !address.is_unspecified() && !address.is_multicast());
+    address.with_context(|| format!("--sources: `{text}` is no IP address of a host"))
+}
+
+/// Where to listen.
+fn socket(flag: &str, text: &str) -> anyhow::Result<SocketAddr> {
+    text.parse().ok().with_context(|| format!("{flag}: `{text}`: expected an IP address and a port, as in 0.0.0.0:25"))
+}
+
+/// The server may be started anywhere.
+fn absolute(flag: &str, path: &str) -> anyhow::Result<()> {
+    ensure!(Path::new(path).is_absolute(), "{flag}: `{path}`: expected an absolute path");
+    Ok(())
 }
 
 /// Refuses what would end a quoted text in Lua or TOML.
@@ -227,7 +245,19 @@ mod tests {
         let error = |answers: Answers| Plan::new(&answers).err().expect("refused").to_string();
         assert!(error(Answers { hostname: "a b".to_owned(), ..answers() }).starts_with("--hostname: `a b`"));
         assert!(error(Answers { clients: "10.0.0.1/8".to_owned(), ..answers() }).starts_with("--clients: "));
-        assert!(error(Answers { sources: "eth0".to_owned(), ..answers() }).starts_with("--sources: `eth0`"));
+        for wrong in ["eth0", "0.0.0.0", "::"] {
+            let error = error(Answers { sources: wrong.to_owned(), ..answers() });
+            assert!(error.starts_with(&format!("--sources: `{wrong}`")), "{error}");
+        }
+        let twice = error(Answers { sources: "10.0.0.1, 10.0.0.1".to_owned(), ..answers() });
+        assert_eq!(twice, "--sources: 10.0.0.1 is there twice");
+        for wrong in ["nonsense", "127.0.0.1:99999", "25", "a'b"] {
+            let error = error(Answers { listen: wrong.to_owned(), ..answers() });
+            assert!(error.starts_with(&format!("--listen: `{wrong}`: expected an IP address")), "{error}");
+        }
+        let same = error(Answers { http: answers().listen, ..answers() });
+        assert!(same.starts_with("--http: `0.0.0.0:25` is that of --listen"), "{same}");
+        assert!(error(Answers { logs: "logs".to_owned(), ..answers() }).starts_with("--logs: `logs`: expected an abs"));
         assert!(error(Answers { domains: "exämple.com".to_owned(), ..answers() }).starts_with("--domains: "));
         assert!(error(Answers { spool: "/a'b".to_owned(), ..answers() }).starts_with("--spool: `/a\\'b`"));
     }

@@ -222,7 +222,7 @@ impl Core {
 
     /// A message was moved to `corrupt/`.
     pub fn was_set_aside(&self, id: MessageId) {
-        tracing::error!(message = %id, "does not read: set aside in corrupt/");
+        tracing::error!(message = %id, "does not read: what is left of its file is in corrupt/");
         self.counters.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
