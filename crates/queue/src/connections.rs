@@ -324,15 +324,7 @@ impl QueueCore {
             }
             let leases = ready.leases.clone();
             // Rates are charged when the leases are had: who is refused has opened nothing.
-            let connection = Connection {
-                idle: false,
-                taken: 0,
-                leases,
-                leasing,
-                is_lost: false,
-                has_waited: false,
-                is_surplus: false,
-            };
+            let connection = Connection::new(leases, leasing);
             let slot = ready.connections.insert(connection);
             if !needs_cluster {
                 ready.lease_awaited_since = None;

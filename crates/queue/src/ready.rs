@@ -154,6 +154,13 @@ pub(crate) struct Connection {
     pub is_surplus: bool,
 }
 
+impl Connection {
+    /// One that opens, with what it took of what others need too.
+    pub fn new(leases: LeaseSet, leasing: Option<Leasing>) -> Connection {
+        Connection { idle: false, taken: 0, leases, leasing, is_lost: false, has_waited: false, is_surplus: false }
+    }
+}
+
 /// What the cluster is asked before a connection opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leasing {
