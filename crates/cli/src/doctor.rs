@@ -18,7 +18,7 @@ mod ports;
 mod rights;
 mod subject;
 
-use crate::output::{WELL, WRONG, now, on_stdout, parsed};
+use crate::output::{WELL, WRONG, causes, now, on_stdout, parsed};
 use anyhow::Context;
 use clap::Parser;
 use config::{EsmtpListener, KeySource};
@@ -158,7 +158,7 @@ fn of_policy(file: Option<&Path>, user: &str, configure: Configure) -> anyhow::R
         }
         Err(error) => {
             let finding =
-                Finding::problem("policy", name, format!("{error:#}"), "correct it: nothing starts with it as it is");
+                Finding::problem("policy", name, causes(&error), "correct it: nothing starts with it as it is");
             Ok((configure(None, user)?, vec![finding]))
         }
     }

@@ -224,7 +224,7 @@ impl Sockets for Listeners {
     }
 
     fn prepare(&self, engine: &Engine, startup: &Startup, interest: Interest) -> Result<SocketsChange, String> {
-        let plan = self.plan(engine, startup, interest).map_err(|error| format!("{error:#}"))?;
+        let plan = self.plan(engine, startup, interest).map_err(|error| cli::causes(&error))?;
         let (open, runtime, engine) = (self.open.clone(), self.runtime.clone(), engine.clone());
         Ok(Box::new(move || plan.carry_out(&engine, &open, &runtime)))
     }

@@ -169,7 +169,7 @@ async fn serve_async(
         mx,
         connectors,
         classifier,
-        read_rules: |options| classifier_of(options).map_err(|error| format!("{error:#}")),
+        read_rules: |options| classifier_of(options).map_err(|error| cli::causes(&error)),
         startup: as_written.clone(),
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
@@ -338,7 +338,7 @@ impl Stops {
             }
             match self.successor(engine, held).await {
                 Ok(Ok(successor)) => return Ended::ToBeReplaced(successor),
-                Ok(Err(error)) => tracing::error!("no restart: {error:#}"),
+                Ok(Err(error)) => tracing::error!("no restart: {}", cli::causes(&error)),
                 Err(ended) => return ended,
             }
         }

@@ -122,8 +122,9 @@ impl QueueCore {
     /// Whether a connection that broke may be opened anew, to this host or the next. That counts as another one.
     pub fn may_reconnect(&mut self, now: Now, conn: ConnKey) -> bool {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return false };
-        let is_lost = ready.connections.get(conn.slot).is_none_or(|connection| connection.is_lost);
-        if is_lost || now.mono < ready.closed_until() || ready.has_too_many() {
+        let is_to_go =
+            ready.connections.get(conn.slot).is_none_or(|connection| connection.is_lost || connection.is_surplus);
+        if is_to_go || now.mono < ready.closed_until() || ready.has_too_many() {
             return false;
         }
         ready.connection_rates.admit(&mut self.rates, now.mono).is_ok()

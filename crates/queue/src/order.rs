@@ -121,10 +121,12 @@ impl Order {
         matches!(self.action, Action::Bounce(_) | Action::Rebind(_))
     }
 
-    /// True when it does so also to what another order holds: it names the messages themselves. Of what was held for a reason
-    /// nothing is to be lost, or sent, because somebody spoke of a whole queue.
+    /// True when it does so also to what another order holds: it names the messages themselves, or brings them home, where who holds
+    /// them may go on. Of what was held for a reason nothing is to be lost, or sent, because somebody spoke of a whole queue.
     pub fn ends_held(&self) -> bool {
-        self.ends_messages() && self.criteria().is_some_and(|criteria| !criteria.messages.is_empty())
+        let is_named = self.criteria().is_some_and(|criteria| !criteria.messages.is_empty());
+        let brings_home = matches!(&self.action, Action::Rebind(Rebinding { change: Change::CancelXfer { .. }, .. }));
+        self.ends_messages() && (is_named || brings_home)
     }
 }
 

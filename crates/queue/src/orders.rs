@@ -431,12 +431,13 @@ impl QueueCore {
         self.left(queue, now.mono);
     }
 
-    /// The order that awaits this message, which comes back from a connection, if no other takes it.
+    /// The order that awaits this message, which comes back from a connection, if no other ends or moves it.
     pub(crate) fn awaited_by(&self, now: Now, key: QueueKey, message: &Message) -> Option<OrderId> {
         let queue = self.scheduled.get(&key)?;
         let awaited = queue.awaited.as_ref().filter(|awaited| !awaited.sent_since.contains(&message.id))?;
         let is_it = awaited.order.concerns(message.id, message.created(), now.wall);
-        (is_it && queue.taken_by(message, now.wall).is_none()).then_some(awaited.order.id)
+        let other = queue.taken_by(message, now.wall).filter(|other| other.ends_messages());
+        (is_it && other.is_none()).then_some(awaited.order.id)
     }
 
     /// A message that was awaited goes to the order.
@@ -665,6 +666,9 @@ impl Standing {
         self.total = self.total.saturating_sub(1);
         let known = if self.queues.contains_key(queue) { queue } else { "" };
         self.queues.get_mut(known).into_iter().for_each(|count| *count = count.saturating_sub(1));
+        if self.queues.get(known) == Some(&0) {
+            self.queues.remove(known);
+        }
     }
 
     fn count(&mut self, queue: Arc<str>) {

@@ -252,7 +252,9 @@ fn a_destination_tells_how_many_connections_it_bears_and_is_left_alone_when_dead
     }
     for conn in [conns[1], conns[2], conns[1], opened[0]] {
         assert!(matches!(rig.core.take(rig.now, conn), Take::Close), "one is what it bears now");
+        assert!(!rig.core.may_reconnect(rig.now, conn), "nor anew");
     }
+    assert!(rig.core.may_reconnect(rig.now, opened[1]));
     assert!(rig.deliver(opened[1]), "and one stays");
     for _ in 0..3 {
         rig.core.bears(rig.now, ready, Bearing::Defers);

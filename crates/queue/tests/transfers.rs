@@ -68,6 +68,31 @@ fn the_end_of_a_transfer_awaits_who_is_in_hand() {
 }
 
 #[test]
+fn the_end_of_a_transfer_brings_home_what_is_held_too() {
+    let (mut rig, _) = away();
+    rig.admit(AWAY, 1);
+    let conn = rig.opened()[0];
+    let queued = rig.take(conn).expect("one is ready");
+    let waiting = wait(&mut rig, AWAY, 1, 2);
+    rig.pass(Duration::from_secs(1));
+    let of_queue = Criteria { queue_names: [AWAY.into()].into(), ..Criteria::default() };
+    give(&mut rig, 1, Action::Hold(of_queue), 3600);
+    rig.pass(Duration::ZERO);
+    assert_eq!(state(&rig).pending, 2);
+    give(&mut rig, 2, cancel(), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), waiting);
+    let id = queued.message.id;
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]), "and who is in hand, when he is back");
+    rig.pass(Duration::ZERO);
+    let holds = rig.core.orders().remove(0);
+    assert_eq!((rig.core.orders().len(), holds.order.id, holds.pending), (1, OrderId([1; 16]), 0));
+    assert!(holds.queues.is_empty(), "{:?}", holds.queues);
+}
+
+#[test]
 fn the_end_of_a_transfer_is_not_about_those_who_come_or_are_sent_later() {
     let (mut rig, _, queued, _) = taken_back();
     move_all(&mut rig);

@@ -4,8 +4,9 @@
 //! flag and the word.
 
 use anyhow::{Context, bail, ensure};
+use config::HostPort;
 use sender_auth::{SigningKey, new_rsa_key};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path;
 
 /// What was asked.
@@ -52,8 +53,8 @@ impl Plan {
         let places = [("--dir", &answers.dir), ("--spool", &answers.spool), ("--logs", &answers.logs)];
         places.into_iter().try_for_each(|(flag, path)| quotable(flag, path))?;
         places[1..].iter().try_for_each(|(flag, path)| absolute(flag, path))?;
-        let (listen, http) = (socket("--listen", &answers.listen)?, socket("--http", &answers.http)?);
-        ensure!(listen != http || listen.port() == 0, "--http: `{http}` is that of --listen: expected another");
+        let (listen, http) = (place("--listen", &answers.listen)?, place("--http", &answers.http)?);
+        ensure!(!collide(&listen, &http), "--http: {http} has the port of --listen {listen}: expected another");
         let mut files = Vec::new();
         let mut records =
             vec![format!("{hostname} and the address it sends from name each other (A or AAAA, and PTR)")];
@@ -137,8 +138,15 @@ fn source(text: &str) -> anyhow::Result<IpAddr> {
 }
 
 /// Where to listen.
-fn socket(flag: &str, text: &str) -> anyhow::Result<SocketAddr> {
-    text.parse().ok().with_context(|| format!("{flag}: `{text}`: expected an IP address and a port, as in 0.0.0.0:25"))
+fn place(flag: &str, text: &str) -> anyhow::Result<HostPort> {
+    quotable(flag, text)?;
+    text.parse().map_err(|error| anyhow::anyhow!("{flag}: {error}"))
+}
+
+/// Whether two listeners would have one port of one address.
+fn collide(one: &HostPort, other: &HostPort) -> bool {
+    let any = |place: &HostPort| place.socket_addr().is_some_and(|at| at.ip().is_unspecified());
+    one.port == other.port && one.port != 0 && (one.host == other.host || any(one) || any(other))
 }
 
 /// The server may be started anywhere.
@@ -251,12 +259,13 @@ mod tests {
         }
         let twice = error(Answers { sources: "10.0.0.1, 10.0.0.1".to_owned(), ..answers() });
         assert_eq!(twice, "--sources: 10.0.0.1 is there twice");
-        for wrong in ["nonsense", "127.0.0.1:99999", "25", "a'b"] {
+        for wrong in ["nonsense", "127.0.0.1:99999", "25", "a'b:25", "[fe80::1%2]:25"] {
             let error = error(Answers { listen: wrong.to_owned(), ..answers() });
-            assert!(error.starts_with(&format!("--listen: `{wrong}`: expected an IP address")), "{error}");
+            assert!(error.starts_with("--listen: ") && error.contains("expected"), "{error}");
         }
-        let same = error(Answers { http: answers().listen, ..answers() });
-        assert!(same.starts_with("--http: `0.0.0.0:25` is that of --listen"), "{same}");
+        let same = error(Answers { http: "127.0.0.1:25".to_owned(), ..answers() });
+        assert_eq!(same, "--http: 127.0.0.1:25 has the port of --listen 0.0.0.0:25: expected another");
+        assert!(Plan::new(&Answers { http: "localhost:8000".to_owned(), ..answers() }).is_ok());
         assert!(error(Answers { logs: "logs".to_owned(), ..answers() }).starts_with("--logs: `logs`: expected an abs"));
         assert!(error(Answers { domains: "exämple.com".to_owned(), ..answers() }).starts_with("--domains: "));
         assert!(error(Answers { spool: "/a'b".to_owned(), ..answers() }).starts_with("--spool: `/a\\'b`"));
