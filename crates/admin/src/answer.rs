@@ -34,6 +34,8 @@ pub(crate) struct Both<A, B>(pub A, pub B);
 pub(crate) trait Common: DeserializeOwned {
     /// Its fields.
     const FIELDS: &'static [&'static str];
+    /// Those of them for which `null` is a fault, and not as if they were left out.
+    const NEVER_NULL: &'static [&'static str];
 }
 
 /// A refusal: its status and what it says.
@@ -133,6 +135,9 @@ impl<S: Send + Sync, A: Common, B: DeserializeOwned> FromRequest<S> for Both<A, 
     async fn from_request(request: Request, state: &S) -> Result<Both<A, B>, Failed> {
         let (mut common, mut rest) = (value(request, state).await?, Value::Null);
         if let Value::Object(fields) = &mut common {
+            if let Some(name) = A::NEVER_NULL.iter().find(|name| fields.get(**name).is_some_and(Value::is_null)) {
+                return Err(Failed::at(&format!("/{name}"), "null: expected a value, or nothing at all"));
+            }
             let split: (Map<_, _>, Map<_, _>) =
                 std::mem::take(fields).into_iter().partition(|(name, _)| A::FIELDS.contains(&name.as_str()));
             (*fields, rest) = (split.0, Value::Object(split.1));

@@ -16,7 +16,7 @@ use message::MessageId;
 use policy::Event;
 use queue::{Action, Change, Criteria, OrderId, OrderState, Rebinding, xfer};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -37,7 +37,7 @@ pub(crate) struct About {
     #[serde(default)]
     queue_names: Vec<String>,
     /// Only these messages, one at least.
-    #[serde(default, deserialize_with = "some_ids")]
+    #[serde(default)]
     #[schemars(with = "Vec<Id>", length(min = 1, max = MESSAGES_MAX))]
     messages: Option<Vec<Id>>,
     /// For people, and for the log.
@@ -50,6 +50,8 @@ pub(crate) struct About {
 impl Common for About {
     const FIELDS: &'static [&'static str] =
         &["campaign", "tenant", "domain", "routing_domain", "queue_names", "messages", "reason", "survives_restart"];
+    // What became of a list that was not there must not become an order about all.
+    const NEVER_NULL: &'static [&'static str] = &["messages"];
 }
 
 /// How long it lasts.
@@ -479,11 +481,6 @@ async fn order(engine: Engine, new: NewOrder) -> Result<Given, Failed> {
         suppress_logging: order.suppress_logging,
     });
     Ok(Given { id: Uuid::from_bytes(id), messages, bounced: None, total_bounced: None, replaced })
-}
-
-/// A list; `null` is none, and must not become an order about all either.
-fn some_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Id>>, D::Error> {
-    Vec::deserialize(deserializer).map(Some)
 }
 
 fn lasts(duration: Option<Duration>, expires: Option<OffsetDateTime>) -> Lasts {

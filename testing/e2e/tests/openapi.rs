@@ -295,7 +295,7 @@ fn a_malformed_body_is_answered_with_a_pointer_to_the_fault() {
         (bounce, json!({"reason": "x", "messages": ["zz"]}), "/messages/0: \"zz\": expected a message id"),
         (bounce, json!({"reason": "x", "duration": "soon"}), "/duration: invalid duration \"soon\": expected"),
         (bounce, json!({"reason": "x", "messages": []}), "/messages: no ids: expected one at least"),
-        (bounce, json!({"reason": "x", "messages": null}), "/messages: invalid type: "),
+        (bounce, json!({"reason": "x", "messages": null}), "/messages: null: expected a value"),
         (
             bounce,
             json!({"reason": "x", "domian": "y"}),

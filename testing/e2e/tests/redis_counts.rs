@@ -155,7 +155,9 @@ fn a_cluster_counts_like_one_server() {
         assert_eq!(one.grants(&rates, 256, None).await.expect("an answer").0, 3);
         assert_eq!(other.grants(&rates, 256, None).await.expect("an answer").0, 0);
         assert_eq!(other.grants(&rates[..1], 256, None).await.expect("an answer").0, 96);
+        // Each goes by the server that it named, and those do not begin at the same moment.
         until_old(&one).await;
+        until_old(&other).await;
         let holder = |id: &str| -> Holder {
             (id.to_owned(), [("x".into(), 1), ("y".into(), 2), ("z".into(), 3)].into_iter().collect())
         };
