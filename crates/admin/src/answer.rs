@@ -4,7 +4,7 @@
 //! (RFC 6901) to the place, the value there and what was expected.
 
 use crate::describe::{Input, Operation, Output};
-use crate::forms::{Content, JsonOf, Schemas, Way};
+use crate::forms::{Content, JsonOf, Schemas, Way, never_null};
 
 use crate::pointer;
 use axum::body::Bytes;
@@ -213,7 +213,7 @@ impl<T: JsonSchema> Input for Json<T> {
     }
 }
 
-impl<A: JsonSchema, B: JsonSchema> Input for Both<A, B> {
+impl<A: JsonSchema + Common, B: JsonSchema> Input for Both<A, B> {
     fn describe(operation: &mut Operation, schemas: &mut Schemas) {
         let (mut form, more) = (schemas.inline::<A>(Way::In), schemas.inline::<B>(Way::In));
         for part in ["properties", "required"] {
@@ -224,6 +224,7 @@ impl<A: JsonSchema, B: JsonSchema> Input for Both<A, B> {
                 _ => {}
             }
         }
+        A::NEVER_NULL.iter().for_each(|name| never_null(&mut form["properties"][*name]));
         operation.takes_form(JsonOf::<A>::MEDIA, form);
     }
 }

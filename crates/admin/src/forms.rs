@@ -132,6 +132,14 @@ fn or_null(property: &mut Value) {
     }
 }
 
+/// A member that may be left out, and is not null.
+pub(crate) fn never_null(property: &mut Value) {
+    let kind = property["type"].as_array().and_then(|kinds| kinds.iter().find(|kind| **kind != "null").cloned());
+    if let Some(kind) = kind {
+        property["type"] = kind;
+    }
+}
+
 impl Content for String {
     const MEDIA: &'static str = "text/plain; charset=utf-8";
 
@@ -217,6 +225,9 @@ mod tests {
         assert_eq!(form["properties"]["name"]["type"], "string");
         assert_eq!(form["properties"]["survives_restart"]["type"], json!(["boolean", "null"]));
         assert_eq!(form["properties"]["duration"]["anyOf"][1], json!({"type": "null"}));
+        let mut property = form["properties"]["survives_restart"].clone();
+        never_null(&mut property);
+        assert_eq!(property["type"], "boolean");
         let form = schemas.inline::<orders::ReadyRequest>(Way::Out);
         assert_eq!(form["properties"]["survives_restart"]["type"], "boolean", "what is written is as it is");
     }
