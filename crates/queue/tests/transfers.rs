@@ -39,12 +39,18 @@ fn as_old_as(queued: &Queued) -> Message {
     Message { id: MessageId::from_bytes(octets), ..queued.message.clone() }
 }
 
-/// Two messages wait for a transfer, a third is in hand when the transfer is taken back.
-fn taken_back() -> (Rig, BTreeSet<MessageId>, Queued, ConnKey) {
+/// The same with one message, which is in hand.
+fn in_hand() -> (Rig, Queued, ConnKey) {
     let (mut rig, _) = away();
     rig.admit(AWAY, 1);
     let conn = rig.opened()[0];
     let queued = rig.take(conn).expect("one is ready");
+    (rig, queued, conn)
+}
+
+/// Two messages wait for a transfer, a third is in hand when the transfer is taken back.
+fn taken_back() -> (Rig, BTreeSet<MessageId>, Queued, ConnKey) {
+    let (mut rig, queued, conn) = in_hand();
     let waiting = wait(&mut rig, AWAY, 1, 2);
     rig.pass(Duration::from_secs(1));
     assert_eq!(give(&mut rig, 1, cancel(), 0), 3);
@@ -69,10 +75,7 @@ fn the_end_of_a_transfer_awaits_who_is_in_hand() {
 
 #[test]
 fn the_end_of_a_transfer_brings_home_what_is_held_too() {
-    let (mut rig, _) = away();
-    rig.admit(AWAY, 1);
-    let conn = rig.opened()[0];
-    let queued = rig.take(conn).expect("one is ready");
+    let (mut rig, queued, _) = in_hand();
     let waiting = wait(&mut rig, AWAY, 1, 2);
     rig.pass(Duration::from_secs(1));
     let of_queue = Criteria { queue_names: [AWAY.into()].into(), ..Criteria::default() };
@@ -241,10 +244,7 @@ fn who_cannot_be_brought_back_goes_on() {
 
 #[test]
 fn a_later_end_of_a_transfer_awaits_though_the_transfer_was_ordered_again_between() {
-    let (mut rig, _) = away();
-    rig.admit(AWAY, 1);
-    let conn = rig.opened()[0];
-    let queued = rig.take(conn).expect("one is ready");
+    let (mut rig, queued, _) = in_hand();
     rig.core.set_restoring(true);
     for (number, action) in
         [cancel(), transfer(Change::Xfer(TARGET.into()), of_domain("nobody.test")), cancel()].into_iter().enumerate()

@@ -22,15 +22,20 @@ type Answer<T> = Result<T, SpoolError>;
 /// Somebody who waits for an answer.
 struct Claim<T, F: Fn(T)> {
     answer: oneshot::Receiver<Answer<T>>,
+    orphans: Orphans,
     take_back: F,
 }
 
-/// The answer; `take_back` gets it when this is dropped before it has it.
+/// The answer; `take_back` gets it when this is dropped before it has it, unless orphans are kept.
 ///
 /// # Errors
 /// What the answer says; `Closed` when whoever would give it has ended.
-pub(crate) async fn claim<T>(answer: oneshot::Receiver<Answer<T>>, take_back: impl Fn(T)) -> Answer<T> {
-    let mut claim = Claim { answer, take_back };
+pub(crate) async fn claim<T>(
+    answer: oneshot::Receiver<Answer<T>>,
+    orphans: Orphans,
+    take_back: impl Fn(T),
+) -> Answer<T> {
+    let mut claim = Claim { answer, orphans, take_back };
     (&mut claim.answer).await.map_err(|_| SpoolError::Closed)?
 }
 
@@ -38,7 +43,7 @@ impl<T, F: Fn(T)> Drop for Claim<T, F> {
     fn drop(&mut self) {
         // From here on it finds nobody.
         self.answer.close();
-        if let Ok(Ok(written)) = self.answer.try_recv() {
+        if let (Ok(Ok(written)), Orphans::TakenBack) = (self.answer.try_recv(), self.orphans) {
             (self.take_back)(written);
         }
     }
@@ -55,10 +60,11 @@ mod tests {
     #[test]
     fn an_answer_is_had_or_taken_back_or_finds_nobody() {
         let taken_back = RefCell::new(Vec::new());
-        let begin = || {
+        let begin_with = |orphans| {
             let (reply, answer) = oneshot::channel::<Answer<u8>>();
-            (reply, claim(answer, |written: u8| taken_back.borrow_mut().push(written)))
+            (reply, claim(answer, orphans, |written: u8| taken_back.borrow_mut().push(written)))
         };
+        let begin = || begin_with(Orphans::TakenBack);
         let mut context = Context::from_waker(Waker::noop());
         let (reply, had) = begin();
         let mut had = Box::pin(had);
@@ -74,6 +80,13 @@ mod tests {
         reply.send(Ok(2)).expect("somebody waits");
         drop(gone);
         assert_eq!(*taken_back.borrow(), [2], "it came, and nobody looked");
+
+        let (reply, kept) = begin_with(Orphans::Kept);
+        let mut kept = Box::pin(kept);
+        assert!(kept.as_mut().poll(&mut context).is_pending());
+        reply.send(Ok(4)).expect("somebody waits");
+        drop(kept);
+        assert_eq!(*taken_back.borrow(), [2], "what was accepted before stays");
 
         let (reply, gone) = begin();
         let mut gone = Box::pin(gone);

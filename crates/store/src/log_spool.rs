@@ -118,11 +118,10 @@ impl LogSpool {
         let permit = self.room_for(octets).await?;
         let (reply, answer) = oneshot::channel();
         self.inbox.append(Append { groups, octets, reply, orphans, permit }, &self.options)?;
-        let orphaned = |(_, durable): (_, Vec<Durable>)| {
-            let taken_back = durable.iter().filter(|_| orphans == Orphans::TakenBack);
-            taken_back.for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
+        let take_back = |(_, durable): (_, Vec<Durable>)| {
+            durable.iter().for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
         };
-        let (groups, durable) = claim(answer, orphaned).await?;
+        let (groups, durable) = claim(answer, orphans, take_back).await?;
         Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
     }
 

@@ -7,7 +7,6 @@ use super::files::RealFiles;
 use super::keeper::Chore;
 use super::marker::{Flush, MarkCounters, MarkQueue};
 use crate::Appended;
-use crate::claim::Orphans;
 use crate::hints::Recent;
 use crate::lock::SpoolLock;
 use crate::options::Stats;
@@ -191,9 +190,8 @@ impl Core {
     }
 
     /// Removes what was written for somebody who has gone and never said 250: nobody would own it.
-    pub fn take_back(&self, written: &[Durable], orphans: Orphans) {
-        let written = written.iter().filter(|_| orphans == Orphans::TakenBack);
-        written.for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
+    pub fn take_back(&self, written: &[Durable]) {
+        written.iter().for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
     }
 
     /// Has a message written anew by the thread that writes its marks.

@@ -118,7 +118,7 @@ impl LocalSpool {
         }
         let (reply, answer) = oneshot::channel();
         self.writers.push(Append { sealed, reply, orphans, permit });
-        claim(answer, |appended: Appended| self.core.take_back(&appended.durable, orphans)).await
+        claim(answer, orphans, |appended: Appended| self.core.take_back(&appended.durable)).await
     }
 
     /// See [`SpoolHandle::rewrite`](crate::SpoolHandle::rewrite). The thread that writes the message's marks does it.

@@ -131,8 +131,8 @@ fn answer(
     done: Result<Appended, SpoolError>,
     (reply, orphans, permit): (oneshot::Sender<Result<Appended, SpoolError>>, Orphans, OwnedSemaphorePermit),
 ) {
-    if let Err(Ok(Appended { durable, .. })) = reply.send(done) {
-        core.take_back(&durable, orphans);
+    if let (Err(Ok(Appended { durable, .. })), Orphans::TakenBack) = (reply.send(done), orphans) {
+        core.take_back(&durable);
     }
     drop(permit);
 }
