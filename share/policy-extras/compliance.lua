@@ -19,7 +19,7 @@ function mod:setup(files)
   end
   local get_data = kumo.memoize(function()
     return require('policy-extras.compliance_files').load(files)
-  end, { name = 'policy-extras.compliance', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
+  end, { name = 'policy-extras.compliance', keep_on_error = true, ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
   local get_options = kumo.memoize(function(tenant)
     return require('policy-extras.compliance_files').options_of(get_data(), tenant)
   end, { name = 'policy-extras.compliance.tenants', ttl = '5 minutes', capacity = TENANTS, invalidate_with_epoch = true })

@@ -43,7 +43,7 @@ function mod:setup(files)
       domains[name:lower()] = options
     end
     return { base = data.base, domains = kumo.domain_map.new(domains), signature = data.signature }
-  end, { name = 'policy-extras.dkim_sign', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
+  end, { name = 'policy-extras.dkim_sign', keep_on_error = true, ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
   -- Signers keep their keys for a while themselves: this only spares looking them up for each message.
   local get_signers = kumo.memoize(function(domain)
     return require('policy-extras.dkim_files').signers_of(get_data(), domain)

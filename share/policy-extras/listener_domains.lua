@@ -36,7 +36,7 @@ function mod:setup(files)
   local get_data = kumo.memoize(function()
     local data = require('policy-extras.listener_files').load(files)
     return { maps = data.maps, default = data.default }
-  end, { name = 'policy-extras.listener_domains', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
+  end, { name = 'policy-extras.listener_domains', keep_on_error = true, ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
   mod.CONFIGURED = { files = files, get_data = get_data }
 
   kumo.on('validate_config', function()

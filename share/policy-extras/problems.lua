@@ -48,8 +48,9 @@ end
 function mod.report(helper, found)
   table.sort(found)
   for _, problem in ipairs(found) do
-    print(helper .. ': ' .. problem)
-    kumo.validation_failed()
+    local line = helper .. ': ' .. problem
+    print(line)
+    kumo.validation_failed(line)
   end
 end
 

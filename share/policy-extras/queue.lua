@@ -134,7 +134,7 @@ function mod:setup_with_options(options)
       kumo.bump_config_epoch()
     end
     return data
-  end, { name = 'policy-extras.queue', ttl = '1 minute', capacity = 1, invalidate_with_epoch = invalidate == nil or invalidate })
+  end, { name = 'policy-extras.queue', keep_on_error = true, ttl = '1 minute', capacity = 1, invalidate_with_epoch = invalidate == nil or invalidate })
 
   local helper = {}
   function helper:apply(msg)

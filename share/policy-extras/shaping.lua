@@ -94,6 +94,7 @@ function mod:setup_with_automation(options)
   end
   local load_shaping_data = kumo.memoize(load_anew, {
     name = 'policy-extras.shaping',
+    keep_on_error = true,
     ttl = options.cache_ttl or '1 minute',
     capacity = 1,
     invalidate_with_epoch = true,

@@ -19,7 +19,7 @@ function mod:setup(files)
   utils.check_files('sources', files)
   local get_data = kumo.memoize(function()
     return require('policy-extras.sources_files').load(files)
-  end, { name = 'policy-extras.sources', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
+  end, { name = 'policy-extras.sources', keep_on_error = true, ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
   mod.CONFIGURED = { files = files, get_data = get_data }
 
   kumo.on('get_egress_source', function(name)

@@ -178,6 +178,14 @@ pub(crate) struct Path {
     queue_config: Value,
     path_config: Value,
     constraints: Ceilings,
+    /// The queue's pool.
+    egress_pool: String,
+    /// The sources of that pool: mail goes by these, whatever `source` was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool_sources: Option<Vec<String>>,
+    /// Why the policy has no such pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool_problem: Option<String>,
 }
 
 pub(crate) async fn inspect(
@@ -232,12 +240,19 @@ pub(crate) async fn resolve(
     let source = source.unwrap_or_else(|| UNSPECIFIED.to_owned());
     let found = engine.resolve_path(&domain, &source).await;
     let found = found.map_err(|error| Failed::internal(error.to_string()))?;
+    let (pool_sources, pool_problem) = match found.pool_sources {
+        Ok(sources) => (Some(sources), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     Ok(Json(Path {
         mx: found.exchangers.as_deref().and_then(Exchangers::of),
         queue_name: found.ready_name,
         queue_config: without_secrets(&*found.queue_config)?,
         path_config: without_secrets(&found.path)?,
         constraints: found.path.constraints().into(),
+        egress_pool: found.queue_config.egress_pool().to_owned(),
+        pool_sources,
+        pool_problem,
         domain,
         source,
     }))

@@ -56,6 +56,7 @@ async fn it_is_well_while_mail_is_taken_and_says_why_when_it_is_not() {
         path: dirs[2].path().to_owned(),
         min_free_space: MinFree::Amount(u64::MAX),
         min_free_inodes: MinFree::Percent(0),
+        must_stay: false,
     };
     let full = engine(dirs[2].path(), 0, vec![volume]).await;
     let answer = check(&full).await;

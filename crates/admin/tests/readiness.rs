@@ -59,7 +59,7 @@ async fn inject(server: SocketAddr) -> Vec<u8> {
 
 fn volume(path: &Path, min_free_space: MinFree) -> Volume {
     let (name, path) = ("data spool".to_owned(), path.to_owned());
-    Volume { name, path, min_free_space, min_free_inodes: MinFree::Percent(0) }
+    Volume { name, path, min_free_space, min_free_inodes: MinFree::Percent(0), must_stay: false }
 }
 
 async fn end(engine: &Engine) {

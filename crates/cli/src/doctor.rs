@@ -119,6 +119,7 @@ pub fn run_to(arguments: Vec<OsString>, configure: Configure, out: &mut dyn Writ
     findings.extend(of_certificates(startup, &subject));
     findings.push(host::clock(host_facts::clock()));
     findings.extend(host::limits(&host_facts::limits()));
+    findings.extend(subject.bound.iter().map(|ip| host::source(*ip, &host_facts::begins_at(*ip))));
     let spools = spools(startup, options.spool.as_deref());
     findings.extend(spools.iter().flat_map(|folder| host::disk(&host_facts::disk(there(folder)))));
     findings.extend(places(&options, startup, &subject, &spools).iter().map(|place| rights::judge(place, &who)));

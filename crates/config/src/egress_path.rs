@@ -155,6 +155,33 @@ options! {
 }
 
 impl EgressPath {
+    /// Whether a connection of this path may go on by another definition of it: who is spoken to, and how it is protected, is the
+    /// same. Limits, rates and timeouts are not looked at.
+    pub fn connects_like(&self, other: &EgressPath) -> bool {
+        let protected = |path: &EgressPath| {
+            let EgressPath { tls_certificate, tls_private_key, openssl_cipher_list, openssl_cipher_suites, .. } =
+                path.clone();
+            let flags = (path.enable_tls, path.enable_mta_sts, path.enable_dane, path.openssl_options.clone());
+            let suites = (openssl_cipher_list, openssl_cipher_suites, path.rustls_cipher_suites.clone());
+            (flags, suites, tls_certificate, tls_private_key)
+        };
+        let spoken_to = |path: &EgressPath| {
+            let EgressPath { smtp_auth_plain_username, smtp_auth_plain_password, ehlo_domain, .. } = path.clone();
+            let hosts = (path.prohibited_hosts.clone(), path.skip_hosts.clone());
+            let auth = (path.allow_smtp_auth_plain_without_tls, path.allow_smtp_auth_plain_without_valid_certificate);
+            (
+                path.smtp_port,
+                path.use_lmtp,
+                ehlo_domain,
+                smtp_auth_plain_username,
+                smtp_auth_plain_password,
+                auth,
+                hosts,
+            )
+        };
+        protected(self) == protected(other) && spoken_to(self) == spoken_to(other)
+    }
+
     /// How long deliveries under way may last at shutdown.
     pub fn shutdown_timeout(&self) -> time::Duration {
         match self.system_shutdown_timeout {

@@ -65,6 +65,12 @@ pub enum Trigger {
 }
 
 impl EgressSource {
+    /// Whether a connection of this source may go on by another definition of it: it begins at the same address, by the same proxy.
+    pub fn connects_like(&self, other: &EgressSource) -> bool {
+        let EgressSource { suspend_when_unplumbed, suspend_when_proxy_unhealthy, ttl, .. } = other.clone();
+        EgressSource { suspend_when_unplumbed, suspend_when_proxy_unhealthy, ttl, ..self.clone() } == *other
+    }
+
     /// The source used when a policy names none: kernel-chosen address, no settings.
     pub fn unspecified() -> Self {
         EgressSource { name: UNSPECIFIED.to_owned(), ..Default::default() }

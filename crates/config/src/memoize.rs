@@ -21,6 +21,9 @@ options! {
         retry_on_populate_timeout: bool = false;
         /// While a result that does not count any more is computed anew, others get the old one.
         allow_stale_reads: bool = false;
+        /// A result that does not count any more goes on to count when computing it anew fails, in the epoch it is of: the failure
+        /// is logged, and it is tried again when `ttl` is over once more.
+        keep_on_error: bool = false;
     }
 }
 

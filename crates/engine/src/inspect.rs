@@ -89,7 +89,7 @@ impl Engine {
         let mut left = listed.len();
         let (mut inspected, mut octets) = (Vec::with_capacity(listed.len()), 0);
         for found in listed.into_iter().take(limit) {
-            let mut one = self.inspected(found).await?;
+            let mut one = self.in_list(found).await?;
             for content in one.content.iter_mut().filter(|_| !want_texts) {
                 (content.head, content.body) = (Bytes::new(), Bytes::new().into());
             }
@@ -129,15 +129,27 @@ impl Engine {
     }
 
     pub(crate) async fn with_content(&self, found: Inspected) -> Result<Inspected, SpoolError> {
-        let Message { id, place, .. } = found.message;
-        let read = self.spool.load(id, place.unwrap_or(NOWHERE)).await;
-        let content = match read {
-            Ok(resident) => Some(resident),
-            // It ended since, or is in memory only.
-            Err(SpoolError::NoSuchMessage { .. }) => None,
-            Err(error) => return Err(error),
+        let content = self.content_of(&found.message).await?;
+        Ok(Inspected { content, ..found })
+    }
+
+    /// One of several: that it does not read, which the log tells once its turn comes, hides none of the others.
+    pub(crate) async fn in_list(&self, found: Listed) -> Result<Inspected, SpoolError> {
+        let found = Inspected::from(found);
+        let content = match self.content_of(&found.message).await {
+            Err(SpoolError::Damaged { .. }) => None,
+            other => other?,
         };
         Ok(Inspected { content, ..found })
+    }
+
+    async fn content_of(&self, message: &Message) -> Result<Option<Resident>, SpoolError> {
+        match self.spool.load(message.id, message.place.unwrap_or(NOWHERE)).await {
+            Ok(resident) => Ok(Some(resident)),
+            // It ended since, or is in memory only.
+            Err(SpoolError::NoSuchMessage { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn found_in_hand(&self, id: MessageId) -> Option<Inspected> {

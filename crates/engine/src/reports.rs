@@ -65,7 +65,7 @@ impl Engine {
     pub(crate) async fn send_report(&self, report: &Draft) -> bool {
         let mut refused = false;
         loop {
-            match self.accept_own(report.clone(), false).await {
+            match self.accept_report(report.clone()).await {
                 Ok(()) => return true,
                 Err(refusal) if !std::mem::replace(&mut refused, true) => {
                     tracing::error!("report {} is not accepted and waits: {}", report.id, refusal.reply);

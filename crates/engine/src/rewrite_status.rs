@@ -87,15 +87,14 @@ impl Engine {
     }
 }
 
-/// Another status, and what that means for the recipient.
+/// Another status, and what that means for the recipient. The enhanced code stays, of whatever class: bounces are classified by it
+/// (KumoMTA behaviour).
 fn apply(outcome: &mut Outcome, status: u16) {
     let before = outcome.reply.code;
     if status == before {
         return;
     }
     outcome.reply.code = status;
-    // An enhanced code of another class would say something else than the status (RFC 3463).
-    outcome.reply.enhanced = outcome.reply.enhanced.filter(|enhanced| u16::from(enhanced.class) == status / 100);
     let rewritten = format!(" (kumomta: status was rewritten from {before} -> {status})");
     outcome.reply.text.push_str(&rewritten);
     outcome.verdict = match smtp_client::verdict(&outcome.reply) {

@@ -267,7 +267,7 @@ impl Engine {
                 let is_there = |listed: &Listed| place_wanted.is_none_or(|place| listed.place == place);
                 let is_new = |listed: &Listed| !from_hands.contains(&listed.message.id);
                 let Some(found) = found.filter(is_there).filter(is_new) else { continue };
-                let found = self.inspected(found).await?;
+                let found = self.in_list(found).await?;
                 page.found.extend(addressed(found, &recipient, &sender));
                 // Whoever wants the queues has his turn: finding out where a message is may have walked a list.
                 tokio::task::yield_now().await;

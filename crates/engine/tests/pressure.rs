@@ -246,6 +246,7 @@ async fn a_disk_without_the_room_it_shall_keep_refuses_mail_until_it_has_it() {
         path: path.clone(),
         min_free_space: MinFree::Amount(u64::MAX),
         min_free_inodes: MinFree::Percent(0),
+        must_stay: false,
     };
     let (engine, address) = start(&Arc::default(), dir.path(), vec![volume]).await;
     let (_, banner) = connect(address).await;

@@ -136,9 +136,22 @@ pub(crate) async fn resolve(server: &Server, out: &mut Out<'_>, given: &Resolve)
             pair(out, "domain", &way["domain"])?;
             pair(out, "source", &way["source"])?;
             pair(out, "ready queue", &way["queue_name"])?;
+            pool(out, &way)?;
             exchangers(out, &way["mx"])?;
             limits(out, &way["constraints"])
         }
+    }
+}
+
+/// By what mail for the domain goes; nothing from a server that does not tell.
+fn pool(out: &mut Out<'_>, way: &Value) -> Result<()> {
+    if way["egress_pool"].is_null() {
+        return Ok(());
+    }
+    pair(out, "pool", &way["egress_pool"])?;
+    match &way["pool_problem"] {
+        Value::Null => pair(out, "sources of the pool", &way["pool_sources"]),
+        problem => pair(out, "sources of the pool", &json!(format!("not known: {}", plain(problem)))),
     }
 }
 

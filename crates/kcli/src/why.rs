@@ -11,7 +11,7 @@ use crate::output::{Out, argument, option, plain, shown};
 use crate::search::SEARCH;
 use crate::server::Server;
 use crate::times::moment;
-use crate::why_facts::{About, Orders, Ways};
+use crate::why_facts::{About, Orders, WAYS_MAX, Ways};
 use crate::why_reply::Answered;
 use crate::why_words::{Words, of_state};
 use anyhow::{Result, bail};
@@ -252,6 +252,9 @@ impl Found {
 
     /// When it ends, whatever becomes of it.
     fn ends(&mut self, message: &Value, now: OffsetDateTime) {
+        if message["state"] == "held" {
+            return self.fact("expires", "not while it is held".to_owned());
+        }
         if let Some(at) = message["ends"]["at"].as_str() {
             self.fact("expires", format!("{}, by {}", moment(at, now), plain(&message["ends"]["by"])));
         }
@@ -300,7 +303,7 @@ impl Found {
         if let Some(problem) = &ways.problem {
             self.fact("way", format!("cannot be found: {}", shown(problem)));
         }
-        if let (true, Some(name)) = (ways.ready.is_empty(), &ways.name) {
+        for name in ways.names.iter().filter(|_| ways.ready.is_empty()).take(WAYS_MAX) {
             self.fact("way", format!("{} (no such ready queue at the moment)", shown(name)));
         }
         for ready in &ways.ready {

@@ -114,8 +114,8 @@ impl About {
 
 /// The ready queues that mail of a queue goes through, as the server describes each.
 pub(crate) struct Ways {
-    /// Where mail would go that came now; none when that cannot be said.
-    pub name: Option<String>,
+    /// The ready queues of mail that came now, one for each source of its pool; none when that cannot be said.
+    pub names: Vec<String>,
     /// Why it cannot.
     pub problem: Option<String>,
     /// Those that there are.
@@ -126,16 +126,16 @@ impl Ways {
     /// Of the mail of a scheduled queue; `known` is a ready queue that the server named.
     pub async fn fetch(server: &Server, queue: &str, known: Option<&str>) -> Result<Ways> {
         let domain = QueueName::parse(queue).effective_domain().to_owned();
-        let (name, problem) = match server.get(RESOLVE, &[("domain", &domain)]).await {
-            Ok(way) => (way["queue_name"].as_str().map(str::to_owned), None),
+        let (expected, problem) = match server.get(RESOLVE, &[("domain", &domain)]).await {
+            Ok(way) => (by_pool(&way), way["pool_problem"].as_str().map(str::to_owned)),
             // Policy may be what is wrong: that is an answer too.
-            Err(error) => (None, Some(format!("{error:#}"))),
+            Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         };
         let mut names: Vec<String> = known.into_iter().map(str::to_owned).collect();
-        let site = name.as_deref().and_then(ReadyName::parse).map(|parts| parts.site);
+        let site = expected.first().and_then(|name| ReadyName::parse(name)).map(|parts| parts.site);
         if let (true, Some(site)) = (names.is_empty(), site) {
             names.extend(at_site(server, &site).await?);
-            names.extend(name.clone());
+            names.extend(expected.iter().cloned());
         }
         names.sort();
         names.dedup();
@@ -143,7 +143,18 @@ impl Ways {
         for name in names.iter().take(WAYS_MAX) {
             ready.extend(server.find(READY, &[("queue_name", name)]).await?);
         }
-        Ok(Ways { name, problem, ready })
+        Ok(Ways { names: expected, problem, ready })
+    }
+}
+
+/// The way that a server told, by each source of the pool where it knows them (KumoMTA tells the one asked about alone).
+fn by_pool(way: &Value) -> Vec<String> {
+    let Some(name) = way["queue_name"].as_str() else { return Vec::new() };
+    match (way["pool_sources"].as_array(), name.split_once("->")) {
+        (Some(sources), Some((_, to))) => sources.iter().map(|source| format!("{}->{to}", plain(source))).collect(),
+        // Mail does not go by a source that was not said.
+        _ if way["pool_problem"].is_string() => Vec::new(),
+        _ => vec![name.to_owned()],
     }
 }
 
@@ -162,11 +173,23 @@ const KINDS: [Kind; 7] =
 /// An order that lasts longer was to last for ever: a hundred years.
 const ENDLESS_SECS: u64 = 100 * 365 * 86_400;
 /// Ready queues that are looked into.
-const WAYS_MAX: usize = 5;
+pub(crate) const WAYS_MAX: usize = 5;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mail_goes_by_the_sources_of_its_pool() {
+        let told = |more: Value| {
+            let mut way = json!({"queue_name": "unspecified->a@smtp_client"});
+            way.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            by_pool(&way)
+        };
+        assert_eq!(told(json!({"pool_sources": ["ip-1", "ip-2"]})), ["ip-1->a@smtp_client", "ip-2->a@smtp_client"]);
+        assert_eq!(told(json!({})), ["unspecified->a@smtp_client"]);
+        assert!(told(json!({"pool_problem": "no such pool"})).is_empty() && by_pool(&json!({})).is_empty());
+    }
 
     #[test]
     fn orders_are_found_by_what_they_are_about() {

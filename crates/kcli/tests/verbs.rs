@@ -194,6 +194,7 @@ fn a_way_is_told_as_asked() {
             .good()
             .contains("ready queue                    unspecified->a@smtp_client\n")
     );
+    assert!(!server.run(&["resolve-egress-path", "a.test"]).good().contains("pool"), "KumoMTA tells of none");
     let json = server.run(&["resolve-egress-path", "a.test", "--json"]).good();
     assert_eq!(serde_json::from_str::<Value>(&json).expect("JSON"), way);
     for words in [&["--config", "--constraints"][..], &["--config", "--json"]] {

@@ -100,6 +100,14 @@ fn a_queue_a_domain_and_a_ready_queue() {
     );
     let of_nobody = server.run(&["why", "d.test"]).good();
     assert!(of_nobody.starts_with("d.test: no mail is queued\n") && of_nobody.contains(READY), "{of_nobody}");
+    let pooled = json!({"queue_name": "unspecified->z@smtp_client", "pool_sources": ["ip-2", "ip-3"]});
+    let pooled = [("GET /api/admin/resolve-egress-path/v1?domain=d.test", 200, pooled)];
+    let pooled = self::server(message("due", json!("FailedToInsertIntoReadyQueue"), Value::Null, Value::Null), &pooled);
+    let of_nobody = pooled.run(&["why", "d.test"]).good();
+    for source in ["ip-2", "ip-3"] {
+        let way = format!("  way         {source}->z@smtp_client (no such ready queue at the moment)\n");
+        assert!(of_nobody.contains(&way) && !of_nobody.contains("unspecified"), "{of_nobody}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::globals::Spoken;
 use crate::modules::amqp::AmqpPools;
 use crate::modules::redis::RedisClients;
 use crate::modules::secrets::Fetched;
-use crate::modules::shaping::RemoteFiles;
+use crate::modules::shaping::{RemoteFiles, UnknownSites};
 use crate::mpsc::Channels;
 use crate::series::SeriesByName;
 use crate::slices::Line;
@@ -37,6 +37,8 @@ pub(crate) struct Commons {
     pub web: Web,
     /// Shaping files of other servers.
     pub shaping_files: RemoteFiles,
+    /// Domains that shaping files name and DNS does not know.
+    pub shaping_sites: UnknownSites,
     /// Keys and passwords of Vault.
     pub fetched: Fetched,
     /// Globals that handlers wrote.

@@ -133,8 +133,8 @@ pub(crate) struct Host {
     pub idle: BTreeMap<&'static str, &'static str>,
     /// Sentences about options that contradict one another, under `--validate` alone; no more than [`CONTRADICTIONS_MAX`].
     pub contradictions: Option<BTreeSet<String>>,
-    /// True once the script called `kumo.validation_failed`.
-    pub is_invalid: bool,
+    /// What the script said to `kumo.validation_failed`, once it called that; at most [`REASONS_MAX`].
+    pub invalid: Option<Vec<String>>,
     /// Lua's own `next`, whatever the script does to the global.
     pub next: Function,
 }
@@ -166,7 +166,7 @@ impl Host {
             made_octets: 0,
             idle: BTreeMap::new(),
             contradictions: None,
-            is_invalid: false,
+            invalid: None,
             next,
         }
     }
@@ -308,8 +308,8 @@ impl Context {
                 handler.call::<()>(()).map_err(fail)?;
             }
         }
-        if self.with_host(|host| host.is_invalid) == Some(true) {
-            return Err(LoadError::Invalid { path: source.path.clone() });
+        if let Some(why) = self.with_host(|host| host.invalid.take()).flatten() {
+            return Err(LoadError::Invalid { path: source.path.clone(), why });
         }
         let complete = |host: &mut Host| {
             let (memory, dns, config_monitor_globs) = (host.memory, host.dns.clone(), host.globs.clone());
@@ -396,5 +396,7 @@ fn registered(lua: &Lua, event: &str) -> Vec<Function> {
 
 /// Sentences about options that are kept for `--validate`.
 const CONTRADICTIONS_MAX: usize = 100;
+/// Reasons of a policy against itself that are kept.
+pub(crate) const REASONS_MAX: usize = 100;
 /// The global by which KumoMTA's helpers learn which event runs.
 const CURRENT_EVENT: &str = "_KUMO_CURRENT_EVENT";

@@ -7,7 +7,7 @@
 //! ends tables that contain themselves.
 
 use config::FromTable;
-use mlua::{AnyUserData, Function, Lua, MetaMethod, Table, Value};
+use mlua::{AnyUserData, Function, Lua, LuaSerdeExt, MetaMethod, Table, Value};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
@@ -35,6 +35,9 @@ pub(crate) fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {
         Json::String(s) => Value::String(lua.create_string(s)?),
         Json::Array(items) => {
             let table = lua.create_table_with_capacity(items.len(), 0)?;
+            if items.is_empty() {
+                table.set_metatable(Some(lua.array_metatable()))?;
+            }
             for (place, item) in items.iter().enumerate() {
                 table.raw_set(place + 1, to_lua(lua, item)?)?;
             }
@@ -146,6 +149,7 @@ impl Reader {
                 Err(_) => Err(refusal(format!("string {:?} is not UTF-8", s.to_string_lossy()))),
             },
             Value::LightUserData(data) if data.0.is_null() => Ok(Json::Null),
+            Value::Table(table) if table.is_empty() && is_made_of_list(table) => Ok(Json::Array(Vec::new())),
             Value::Table(table) => self.nested(|this| this.table(table.pairs().map(|p| p.map_err(Refusal::from)))),
             Value::UserData(data) => self.nested(|this| this.userdata(data)),
             other => Err(unsupported(other.type_name())),
@@ -221,6 +225,15 @@ impl Reader {
             other => self.read(other),
         }
     }
+}
+
+/// Whether a table without members came of a list: [`to_lua`] has marked it, with a metatable that scripts can neither see nor change
+/// (KumoMTA behaviour).
+fn is_made_of_list(table: &Table) -> bool {
+    let mark = |metatable: Table| {
+        metatable.raw_get::<Value>("__metatable").is_ok_and(|hidden| hidden == Value::Boolean(false))
+    };
+    table.metatable().is_some_and(mark)
 }
 
 /// Whether the places are 1 to n: each is there once.

@@ -24,11 +24,13 @@ pub enum LoadError {
         /// Message and traceback.
         text: String,
     },
-    /// A `validate_config` handler called `kumo.validation_failed`, having said why itself.
-    #[error("policy {}: its own validation failed", path.display())]
+    /// A `validate_config` handler called `kumo.validation_failed`.
+    #[error("policy {}: its own validation failed{}", path.display(), why.iter().map(|why| format!("; {why}")).collect::<String>())]
     Invalid {
         /// Which file.
         path: PathBuf,
+        /// What it said to that function of why; it may have printed more.
+        why: Vec<String>,
     },
     /// A policy that was read again cannot take the place of the one that serves.
     #[error("policy {}: {why}", path.display())]

@@ -108,6 +108,18 @@ pub(crate) enum Task<'a> {
     Again(Renewal),
 }
 
+impl Task<'_> {
+    /// The old result, if that is to count on when there is no new one.
+    pub fn old(&self, memo: &Memo, epoch: u64) -> Option<Stored> {
+        match self {
+            Task::Again(Renewal(old)) if memo.options.keep_on_error && memo.is_of_epoch(old, epoch) => {
+                Some(old.value.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The right to compute an old result anew; whoever gives up leaves it to the next.
 pub(crate) struct Renewal(Arc<Entry>);
 
@@ -121,7 +133,9 @@ impl Memo {
     /// A result that counts, or an old one that somebody computes anew.
     pub fn get(&self, key: &[u8], epoch: u64) -> Option<Stored> {
         let found = self.results.get(key).filter(|entry| {
-            let is_renewed = || self.options.allow_stale_reads && entry.is_renewed.load(Ordering::Acquire);
+            let may_be_old =
+                || self.options.allow_stale_reads || self.options.keep_on_error && self.is_of_epoch(entry, epoch);
+            let is_renewed = || may_be_old() && entry.is_renewed.load(Ordering::Acquire);
             self.is_good(entry, epoch) || is_renewed()
         });
         let count = if found.is_some() { &self.counts.hits } else { &self.counts.misses };
@@ -138,9 +152,9 @@ impl Memo {
 
     /// A result, or the duty to compute it, without waiting.
     pub fn ask(&self, key: &[u8], epoch: u64) -> Found<'_> {
-        if self.options.allow_stale_reads
-            && let Some(entry) = self.results.get(key)
+        if let Some(entry) = self.results.get(key)
             && !self.is_good(&entry, epoch)
+            && (self.options.allow_stale_reads || self.options.keep_on_error && self.is_of_epoch(&entry, epoch))
         {
             return match entry.is_renewed.swap(true, Ordering::AcqRel) {
                 true => Found::Value(entry.value.clone()),
@@ -195,8 +209,11 @@ impl Memo {
 
     /// A result that a script of this or of a later epoch computed, and whose time is not over.
     fn is_good(&self, entry: &Entry, epoch: u64) -> bool {
-        let is_of_epoch = !self.options.invalidate_with_epoch || entry.epoch >= epoch;
-        is_of_epoch && entry.until.is_none_or(|until| Instant::now() < until)
+        self.is_of_epoch(entry, epoch) && entry.until.is_none_or(|until| Instant::now() < until)
+    }
+
+    fn is_of_epoch(&self, entry: &Entry, epoch: u64) -> bool {
+        !self.options.invalidate_with_epoch || entry.epoch >= epoch
     }
 }
 
@@ -208,14 +225,19 @@ mod tests {
     use super::*;
 
     fn memo(allow_stale_reads: bool) -> Arc<Memo> {
+        with(allow_stale_reads, false, 60)
+    }
+
+    fn with(allow_stale_reads: bool, keep_on_error: bool, ttl_secs: u64) -> Arc<Memo> {
         let options = MemoizeOptions {
             name: "m".to_owned(),
-            ttl: config::Duration::from_secs(60),
+            ttl: config::Duration::from_secs(ttl_secs),
             capacity: 4,
             invalidate_with_epoch: true,
             populate_timeout: Some(config::Duration::from_secs(0)),
             retry_on_populate_timeout: false,
             allow_stale_reads,
+            keep_on_error,
         };
         Memos::default().declare(options).expect("one")
     }
@@ -266,6 +288,24 @@ mod tests {
         assert!(memo.get(b"k", 1).is_none());
         put(&memo, 2, 1);
         assert_eq!((number(memo.ask(b"k", 1)), number(memo.ask(b"k", 0))), (Some(2), Some(2)));
+    }
+
+    #[test]
+    fn an_old_result_of_its_epoch_is_there_for_whoever_fails_to_compute_it_anew() {
+        for allow_stale_reads in [false, true] {
+            let memo = with(allow_stale_reads, true, 0);
+            put(&memo, 1, 1);
+            let Found::Missing(task) = memo.ask(b"k", 1) else { panic!("it is old") };
+            assert!(matches!(task.old(&memo, 1), Some(Stored::Integer(1))));
+            assert!(matches!(memo.get(b"k", 1), Some(Stored::Integer(1))), "others do not wait");
+            drop(task);
+            let Found::Missing(task) = memo.ask(b"k", 2) else { panic!("it is of another epoch") };
+            assert!(task.old(&memo, 2).is_none());
+        }
+        let plain = with(false, false, 0);
+        put(&plain, 1, 1);
+        let Found::Missing(task) = plain.ask(b"k", 1) else { panic!("it is old") };
+        assert!(task.old(&plain, 1).is_none());
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! An id tells when its message was created and sorts nowhere: KumoMTA's logs, HTTP API and
 //! `250 OK ids=` show exactly this form. Ids of one generator never repeat, even when the
-//! clock is set back: the generator's own time never runs backwards.
+//! clock is set back: by little, and its own time stands until the clock is there again; by more,
+//! and it goes on from the clock with another clock sequence (RFC 4122 section 4.2.1), so that
+//! a moment of a wrong clock does not make what comes later younger than it is.
 
 use clock::WallTime;
 use core::fmt;
@@ -50,9 +52,13 @@ impl IdGenerator {
         IdGenerator { node, clock_sequence: clock_sequence & 0x3fff, last_ticks: 0 }
     }
 
-    /// The next id; its time is `now`, or just behind the previous id when the clock stood.
+    /// The next id; its time is `now`, or just behind the previous id when the clock stood or went back a little.
     pub fn next(&mut self, now: WallTime) -> MessageId {
         let clock_ticks = (now.unix_micros().max(0) as u64).saturating_mul(10) + UNIX_EPOCH_TICKS;
+        if self.last_ticks > clock_ticks + BACK_TICKS_MAX {
+            self.clock_sequence = (self.clock_sequence + 1) & 0x3fff;
+            self.last_ticks = 0;
+        }
         let ticks = clock_ticks.max(self.last_ticks + 1) & 0x0fff_ffff_ffff_ffff;
         self.last_ticks = ticks;
         let mut b = [0; 16];
@@ -111,6 +117,8 @@ impl FromStr for MessageId {
 const HEX: &[u8; 16] = b"0123456789abcdef";
 /// 100 ns intervals from 1582-10-15 (the UUID epoch) to 1970-01-01.
 const UNIX_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
+/// So far back the clock may be set, and ids stand and wait for it: 2 s.
+const BACK_TICKS_MAX: u64 = 20_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -123,8 +131,13 @@ mod tests {
         let first = ids.next(now);
         assert_eq!(first.created(), now);
         assert_ne!(ids.next(now), first);
-        let back = ids.next(WallTime::from_unix_secs(5));
+        let back = ids.next(WallTime::from_unix_micros(now.unix_micros() - 1_900_000));
         assert!(back.created() >= now, "a clock set back does not repeat ids");
+        let hour = core::time::Duration::from_secs(3600);
+        let (ahead, set_right) = (ids.next(now + hour), ids.next(now));
+        assert_eq!((ahead.created(), set_right.created()), (now + hour, now), "it is as old as it is");
+        assert_ne!(set_right, first, "the same moment, and another id");
+        assert_ne!(ids.next(now), set_right, "from there on as before");
         assert_eq!(first.to_string().len(), 32);
         assert_eq!(first.to_string().as_bytes()[12], b'1', "version 1");
         assert_eq!(first.to_string().parse(), Ok(first));

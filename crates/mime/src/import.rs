@@ -92,7 +92,7 @@ impl NameTransform {
 pub enum ImportError {
     #[error("import_headers: name is empty")]
     EmptyName,
-    #[error("import_headers: name {name:?} has a * that is not its last character")]
+    #[error("import_headers: name {name:?}: expected a name, or the beginning of names and a * behind it")]
     BadWildcard { name: String },
     #[error("import_headers: name {name:?} is a wildcard, so target {target:?} cannot be set")]
     TargetWithWildcard { name: String, target: String },
@@ -123,10 +123,11 @@ impl ImportRule {
     ) -> Result<ImportRule, ImportError> {
         let pattern = name.strip_suffix('*').unwrap_or(name);
         let wildcard = pattern.len() < name.len();
+        let name_is_empty = name.is_empty();
         let name = || name.to_owned();
         match target {
-            _ if pattern.is_empty() && !wildcard => Err(ImportError::EmptyName),
-            _ if pattern.contains('*') => Err(ImportError::BadWildcard { name: name() }),
+            _ if name_is_empty => Err(ImportError::EmptyName),
+            _ if pattern.is_empty() || pattern.contains('*') => Err(ImportError::BadWildcard { name: name() }),
             Some(target) if wildcard => Err(ImportError::TargetWithWildcard { name: name(), target }),
             target => Ok(ImportRule { pattern: pattern.to_owned(), wildcard, take, transform, target, remove }),
         }

@@ -197,11 +197,11 @@ impl FeedbackReport {
             arrival_date: group.take("arrival-date").or_else(|| group.take("received-date")),
             incidents: incidents.transpose()?,
             original_envelope_id: group.take("original-envelope-id"),
-            original_mail_from: group.take("original-mail-from").map(|path| bare(&path)),
+            original_mail_from: group.take("original-mail-from"),
             reporting_mta: group.take("reporting-mta").map(|text| Typed::parse(&text)),
             source_ip: group.take("source-ip"),
             authentication_results: group.take_all("authentication-results"),
-            original_rcpt_to: group.take_all("original-rcpt-to").iter().map(|path| bare(path)).collect(),
+            original_rcpt_to: group.take_all("original-rcpt-to"),
             reported_domain: group.take_all("reported-domain"),
             reported_uri: group.take_all("reported-uri"),
             extensions: group.rest(),
@@ -282,12 +282,6 @@ fn find<'p, 'a>(parts: &'p [Part<'a>], names: &[&str]) -> Option<&'p Part<'a>> {
 fn original(parts: &[Part<'_>]) -> Option<Vec<u8>> {
     let names = ["message/rfc822", "text/rfc822-headers", "message/global", "message/global-headers"];
     find(parts, &names).map(|part| part.content[..part.content.len().min(ORIGINAL_OCTETS_MAX)].to_vec())
-}
-
-/// Without angle brackets.
-fn bare(path: &str) -> String {
-    let path = path.trim();
-    path.strip_prefix('<').and_then(|p| p.strip_suffix('>')).unwrap_or(path).to_owned()
 }
 
 /// Octets kept of an enclosed message.

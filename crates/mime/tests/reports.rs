@@ -28,8 +28,8 @@ fn a_feedback_report_is_read() {
     let report = FeedbackReport::parse(ARF.as_bytes()).expect("sound").expect("a report");
     assert_eq!((report.feedback_type.as_str(), report.user_agent.as_str()), ("abuse", "SomeGenerator/1.0"));
     assert_eq!((report.version.as_str(), report.incidents), ("1", Some(3)));
-    assert_eq!(report.original_mail_from.as_deref(), Some("sender@example.com"));
-    assert_eq!(report.original_rcpt_to, ["one@example.net", "two@example.net"]);
+    assert_eq!(report.original_mail_from.as_deref(), Some("<sender@example.com>"));
+    assert_eq!(report.original_rcpt_to, ["<one@example.net>", "two@example.net"]);
     assert_eq!(report.reporting_mta, Some(Typed::new("dns", "mail.example.net")));
     assert_eq!(report.extensions["x-own"], ["1", "2"]);
     assert_eq!(report.original_message.as_deref(), Some(&b"Subject: Earn money\r\n\r\nSpam Spam\r\n"[..]));

@@ -7,6 +7,7 @@
 use crate::tls::{TlsError, acceptor_of};
 use crate::tls_client::{CERTIFICATE, KEY, load};
 use config::KeySource;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_rustls::TlsAcceptor;
@@ -15,12 +16,44 @@ use tokio_rustls::TlsAcceptor;
 #[derive(Clone)]
 pub struct Identity(Arc<Inner>);
 
+/// The identities of blocks of a listener, and of what policy says of sessions: read at the first session of each, not at every
+/// one. Bounded: beyond [`IDENTITIES_MAX`] all are read again.
+#[derive(Default)]
+pub struct Identities(Mutex<HashMap<Names, Identity>>);
+
+impl Identities {
+    /// As [`Identity::new`], or the one of before.
+    ///
+    /// # Errors
+    /// Those of [`Identity::new`]; they are not remembered.
+    pub fn get(
+        &self,
+        pair: (Option<&KeySource>, Option<&KeySource>),
+        client_ca: Option<&KeySource>,
+        hostname: &str,
+    ) -> Result<Identity, TlsError> {
+        let names = Names::new(pair, client_ca, hostname);
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(identity) = known().get(&names) {
+            return Ok(identity.clone());
+        }
+        let identity = Identity::new(pair, client_ca, hostname)?;
+        let mut known = known();
+        if known.len() >= IDENTITIES_MAX {
+            known.clear();
+        }
+        known.insert(names, identity.clone());
+        Ok(identity)
+    }
+}
+
 struct Inner {
     names: Names,
     current: Mutex<Current>,
 }
 
 /// What the options say.
+#[derive(PartialEq, Eq, Hash)]
 struct Names {
     certificate: Option<KeySource>,
     key: Option<KeySource>,
@@ -45,8 +78,7 @@ impl Identity {
         client_ca: Option<&KeySource>,
         hostname: &str,
     ) -> Result<Identity, TlsError> {
-        let (certificate, key) = (pair.0.cloned(), pair.1.cloned());
-        let names = Names { certificate, key, client_ca: client_ca.cloned(), hostname: hostname.to_owned() };
+        let names = Names::new(pair, client_ca, hostname);
         let (read, acceptor) = (names.read()?, names.acceptor()?);
         let current = Mutex::new(Current { read, read_at: Instant::now(), acceptor });
         Ok(Identity(Arc::new(Inner { names, current })))
@@ -99,6 +131,11 @@ impl Identity {
 }
 
 impl Names {
+    fn new(pair: (Option<&KeySource>, Option<&KeySource>), client_ca: Option<&KeySource>, hostname: &str) -> Names {
+        let (certificate, key) = (pair.0.cloned(), pair.1.cloned());
+        Names { certificate, key, client_ca: client_ca.cloned(), hostname: hostname.to_owned() }
+    }
+
     fn read(&self) -> Result<Vec<Vec<u8>>, TlsError> {
         let named = [(CERTIFICATE, &self.certificate), (KEY, &self.key), (CLIENT_CA, &self.client_ca)];
         let given = named.into_iter().filter_map(|(field, source)| Some((field, source.as_ref()?)));
@@ -117,6 +154,8 @@ impl Names {
 
 /// The option that says who vouches for clients.
 const CLIENT_CA: &str = "tls_required_client_ca";
+/// Identities that are remembered.
+const IDENTITIES_MAX: usize = 4096;
 /// Age at which files are read again.
 const READ_AGAIN: Duration = Duration::from_secs(300);
 
@@ -128,6 +167,21 @@ mod tests {
         let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("made");
         std::fs::write(folder.join("c.pem"), made.cert.pem()).expect("written");
         std::fs::write(folder.join("k.pem"), made.signing_key.serialize_pem()).expect("written");
+    }
+
+    #[test]
+    fn each_is_read_once() {
+        let folder = tempfile::tempdir().expect("scratch");
+        write(folder.path(), "a.test");
+        let file = |name: &str| KeySource::File(folder.path().join(name).display().to_string());
+        let (certificate, key, known) = (file("c.pem"), file("k.pem"), Identities::default());
+        let get = |hostname: &str| known.get((Some(&certificate), Some(&key)), None, hostname);
+        let first = get("a.test").expect("sound");
+        std::fs::remove_file(folder.path().join("k.pem")).expect("it was there");
+        assert!(Arc::ptr_eq(&first.0, &get("a.test").expect("known").0));
+        assert!(get("b.test").is_err(), "another is read, and what cannot be read is not known");
+        write(folder.path(), "a.test");
+        assert!(get("b.test").is_ok_and(|other| !Arc::ptr_eq(&first.0, &other.0)));
     }
 
     #[tokio::test]

@@ -138,8 +138,10 @@ pub fn configured(file: Option<&Path>, user: &str) -> anyhow::Result<cli::Config
                 privileges::become_user(user)?;
             }
             let (startup, mut remarks) = LuaPolicy::validate_on(file, memory::found()?.limits)?;
-            startup.esmtp_listeners.iter().try_for_each(|listener| listeners::address(&listener.listen).map(|_| ()))?;
+            listeners::check(&startup)?;
             serve::check_names(&startup.dns)?;
+            // What is listened with is looked at all the same.
+            remarks.extend(certificates::check(&startup).err().map(|error| cli::causes(&error)));
             remarks.extend(explain::remarks(&startup));
             (startup, remarks)
         }
@@ -151,10 +153,18 @@ pub fn configured(file: Option<&Path>, user: &str) -> anyhow::Result<cli::Config
 /// Tries a policy out and prints what it sets.
 fn validate(file: &Path) -> anyhow::Result<ExitCode> {
     let (startup, warnings) = LuaPolicy::validate_on(file, memory::found()?.limits)?;
-    for listener in &startup.esmtp_listeners {
-        listeners::address(&listener.listen)?;
-    }
-    certificates::check(&startup)?;
+    judge(&startup)?;
+    handover::try_sockets(&startup)?;
+    explain::settings(&startup).iter().for_each(|line| println!("{line}"));
+    warnings.iter().chain(&explain::remarks(&startup)).for_each(|line| println!("warning: {line}"));
+    println!("OK");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a program could start with it, as far as that can be told without starting.
+fn judge(startup: &Startup) -> anyhow::Result<()> {
+    listeners::check(startup)?;
+    certificates::check(startup)?;
     serve::check_names(&startup.dns)?;
     startup.bounce_classifier.as_ref().map(serve::classifier_of).transpose()?;
     serve::log_hooks(&startup.log_hooks)?;
@@ -164,9 +174,5 @@ fn validate(file: &Path) -> anyhow::Result<ExitCode> {
     }
     startup.otlp_metrics.as_ref().map(metrics_export::check).transpose().context("kumo.configure_otlp_metrics")?;
     startup.local_logs.iter().try_for_each(|logs| Lines::of(&logs.per_record).map(|_| ()))?;
-    handover::try_sockets(&startup)?;
-    explain::settings(&startup).iter().for_each(|line| println!("{line}"));
-    warnings.iter().chain(&explain::remarks(&startup)).for_each(|line| println!("warning: {line}"));
-    println!("OK");
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -172,8 +172,6 @@ pub fn remarks(startup: &Startup) -> Vec<String> {
     if startup.local_logs.is_empty() {
         said.push("nothing is logged: kumo.configure_local_logs is not called".to_owned());
     }
-    let addresses = startup.esmtp_listeners.iter().map(|listener| &listener.listen);
-    said.extend(twice(addresses.chain(startup.http_listeners.iter().map(|listener| &listener.listen))));
     startup.esmtp_listeners.iter().for_each(|listener| about_esmtp(listener, &mut said));
     startup.http_listeners.iter().for_each(|listener| about_http(listener, &mut said));
     let folders = startup.local_logs.iter().map(|logs| logs.log_dir.display().to_string());
@@ -263,19 +261,6 @@ fn shared(function: &str, folders: impl Iterator<Item = String>) -> Vec<String> 
     folders.sort_unstable();
     let twice = folders.windows(2).filter(|pair| pair[0] == pair[1]);
     twice.map(|pair| format!("{function}: two of them have the folder {}: expected one each", pair[0])).collect()
-}
-
-/// Addresses that two listeners are to have.
-fn twice<'a>(addresses: impl Iterator<Item = &'a HostPort>) -> Vec<String> {
-    let mut seen: Vec<&HostPort> = Vec::new();
-    let mut said = Vec::new();
-    for address in addresses.filter(|address| address.port != 0) {
-        if seen.contains(&address) {
-            said.push(format!("two listeners at {address}: the second cannot be opened"));
-        }
-        seen.push(address);
-    }
-    said
 }
 
 fn about_esmtp(listener: &EsmtpListener, said: &mut Vec<String>) {
@@ -432,7 +417,6 @@ mod tests {
                 "header_name has no effect",
             ),
             (json!({"max_messages_per_connection": 5}), json!({}), "is never reached"),
-            (json!({"listen": "127.0.0.1:8000"}), json!({}), "two listeners at 127.0.0.1:8000"),
             (json!({}), json!({"trusted_hosts": ["::/0"]}), "may inject mail and administer"),
             (json!({}), json!({"listen": "0.0.0.0:8000"}), "no TLS"),
             (json!({}), json!({"tls_certificate": "a.pem", "tls_private_key": "b.pem"}), "use_tls is not set"),

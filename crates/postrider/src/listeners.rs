@@ -5,11 +5,11 @@
 //! A listener is known by its address, and those that stay keep their clients. The options of an SMTP listener are the engine's to
 //! change; an HTTP listener with other options, or with a certificate, which may have been renewed, is told here what it is to be.
 
-use crate::choices;
+use crate::choices::{self, Choice};
 use crate::handover::{Inherited, Kept, name_of};
 use crate::privileges::{self, Files};
 use admin::{Change, HttpService};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use config::{EsmtpListener, HostPort, HttpListener};
 use engine::{Engine, EsmtpService, Sockets, SocketsChange};
 use net::listen;
@@ -35,8 +35,9 @@ impl Bound {
     /// Binds every listener of `startup`, unless its socket was handed over, and raises the limit of open files.
     ///
     /// # Errors
-    /// An address is none, or is in use.
+    /// An address is none, is in use, or is that of two.
     pub fn new(startup: &Startup) -> anyhow::Result<Bound> {
+        check(startup)?;
         let mut inherited = Inherited::found()?;
         let smtp = startup.esmtp_listeners.iter().map(|listener| (SMTP, &listener.listen));
         let http = startup.http_listeners.iter().map(|listener| (HTTP, &listener.listen));
@@ -61,6 +62,31 @@ pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
     }
 }
 
+/// Whether the listeners of a policy can be had beside each other. Nothing is bound.
+///
+/// # Errors
+/// An address is none; two would have one port of one address.
+pub fn check(startup: &Startup) -> anyhow::Result<()> {
+    let smtp = startup.esmtp_listeners.iter().map(|listener| ("start_esmtp_listener", &listener.listen));
+    let http = startup.http_listeners.iter().map(|listener| ("start_http_listener", &listener.listen));
+    let mut seen: Vec<(SocketAddr, &HostPort)> = Vec::new();
+    for (call, at) in smtp.chain(http) {
+        let wanted = address(at).with_context(|| call)?;
+        if let Some((_, other)) = seen.iter().find(|(other, _)| collide(*other, wanted)) {
+            bail!("{call}: listen: {at}: there is a listener at {other}: expected a port or an address of its own");
+        }
+        seen.push((wanted, at));
+    }
+    Ok(())
+}
+
+/// Whether the two cannot be bound at once. What `[::]` takes of IPv4 is for the system to say.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let has_all = one.ip().is_unspecified() || other.ip().is_unspecified();
+    let is_one_family = one.is_ipv4() == other.is_ipv4();
+    one.port() != 0 && one.port() == other.port() && (one.ip() == other.ip() || has_all && is_one_family)
+}
+
 /// Tells tooling where a listener is; the line ends with the address.
 pub fn announce(protocol: &str, socket: &tokio::net::TcpListener) {
     match socket.local_addr() {
@@ -74,6 +100,8 @@ pub struct Listeners {
     open: Arc<Mutex<Vec<Open>>>,
     files: Files,
     runtime: Handle,
+    /// What was said last of how many connections there may be.
+    said: Mutex<Option<Choice>>,
 }
 
 /// The sockets of the listeners there are, to be handed over.
@@ -142,7 +170,7 @@ impl Listeners {
             // The second handles go, so that nobody connects to a program that ends.
             held.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|open| open.second = None);
         });
-        Ok(Listeners { open, files: bound.files, runtime })
+        Ok(Listeners { open, files: bound.files, runtime, said: Mutex::default() })
     }
 
     /// Their sockets.
@@ -151,6 +179,7 @@ impl Listeners {
     }
 
     fn plan(&self, engine: &Engine, startup: &Startup, interest: Interest) -> anyhow::Result<Plan> {
+        check(startup)?;
         let _entered = self.runtime.enter();
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut plan = Plan::default();
@@ -220,7 +249,12 @@ impl Held {
 impl Sockets for Listeners {
     fn share_files(&self, startup: &mut Startup) {
         let choice = choices::connections(&mut startup.esmtp_listeners, self.files);
-        choice.into_iter().for_each(|choice| choices::say(&[choice]));
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each change of what shapes mail comes by here too.
+        if *said != choice {
+            choices::say(choice.as_slice());
+            *said = choice;
+        }
     }
 
     fn prepare(&self, engine: &Engine, startup: &Startup, interest: Interest) -> Result<SocketsChange, String> {
@@ -335,4 +369,40 @@ const HTTP: &str = "http";
 /// It is no address, or it is in use.
 pub fn bind(at: &HostPort) -> anyhow::Result<TcpListener> {
     Ok(listen::bind(address(at)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn two_listeners_have_no_port_in_common() {
+        let of = |esmtp: &str, http: &str| {
+            let startup = Startup {
+                esmtp_listeners: vec![config::parse("start_esmtp_listener", json!({"listen": esmtp})).expect("sound")],
+                http_listeners: vec![config::parse("start_http_listener", json!({"listen": http})).expect("sound")],
+                ..Startup::default()
+            };
+            check(&startup).map_err(|error| cli::causes(&error))
+        };
+        for (one, other) in [
+            ("127.0.0.1:8000", "127.0.0.1:8000"),
+            ("0.0.0.0:8000", "127.0.0.1:8000"),
+            ("[::1]:8000", "[::]:8000"),
+            ("127.0.0.1:8000", "localhost:8000"),
+        ] {
+            let said = of(one, other).expect_err("one port");
+            assert!(said.starts_with(&format!("start_http_listener: listen: {other}: there is")), "{said}");
+            assert!(said.contains(&format!("a listener at {one}")), "{said}");
+        }
+        for (one, other) in [
+            ("127.0.0.1:8000", "127.0.0.1:8001"),
+            ("127.0.0.1:8000", "127.0.0.2:8000"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("0.0.0.0:8000", "[::1]:8000"),
+        ] {
+            of(one, other).unwrap_or_else(|said| panic!("{one} and {other}: {said}"));
+        }
+    }
 }

@@ -93,7 +93,7 @@ impl QueueCore {
 
     fn remove_unopened(&mut self, now: Now, conn: ConnKey) {
         let Some(connection) = self.remove_connection(conn) else { return };
-        self.leases.give_back(&connection.leases);
+        self.leases.give_back(&connection.leases, false);
         self.call_for_leases(now, &connection.leases);
     }
 

@@ -64,7 +64,12 @@ impl QueueCore {
             return Take::Close;
         }
         let turn_is_over = ready.messages.is_empty() || connection.taken >= LEASE_TURN;
-        if connection.is_lost || (turn_is_over && self.leases.are_missed(&connection.leases)) {
+        if connection.is_lost || connection.makes_room || connection.is_outdated(&ready.leg) {
+            return Take::Close;
+        }
+        if turn_is_over && self.leases.are_missed(&connection.leases) {
+            connection.makes_room = true;
+            self.leases.note_leaving(&connection.leases);
             return Take::Close;
         }
         if self.rates.grants.is_away() && self.leases.are_exceeded(&ready.leases) {
@@ -122,8 +127,8 @@ impl QueueCore {
     /// Whether a connection that broke may be opened anew, to this host or the next. That counts as another one.
     pub fn may_reconnect(&mut self, now: Now, conn: ConnKey) -> bool {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return false };
-        let is_to_go =
-            ready.connections.get(conn.slot).is_none_or(|connection| connection.is_lost || connection.is_surplus);
+        let goes = |it: &mut Connection| it.is_lost || it.is_surplus || it.makes_room || it.is_outdated(&ready.leg);
+        let is_to_go = ready.connections.get_mut(conn.slot).is_none_or(goes);
         if is_to_go || now.mono < ready.closed_until() || ready.has_too_many() {
             return false;
         }
@@ -150,7 +155,7 @@ impl QueueCore {
             ready.leases_after = Instant::ZERO;
         }
         if let Some(connection) = self.remove_connection(conn) {
-            self.leases.give_back(&connection.leases);
+            self.leases.give_back(&connection.leases, connection.makes_room);
             self.call_for_leases(now, &connection.leases);
         }
         self.serve(now, conn.ready);
@@ -321,17 +326,55 @@ impl QueueCore {
             }
             if !self.leases.take(&ready.leases, key, !ready.connections.is_empty()) {
                 ready.lease_awaited_since.get_or_insert(now.wall);
-                return;
+                let name = (ready.connections.is_empty() && ready.has_namesakes()).then(|| ready.name.clone());
+                return name.into_iter().for_each(|name| self.rouse_idle(&name, key));
             }
             let leases = ready.leases.clone();
             // Rates are charged when the leases are had: who is refused has opened nothing.
-            let connection = Connection::new(leases, leasing);
+            let connection = Connection::new(&ready.leg, leases, leasing);
             let slot = ready.connections.insert(connection);
             if !needs_cluster {
                 ready.lease_awaited_since = None;
                 let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
             }
             self.effects.push(Effect::Open(ready.opening(ConnKey { ready: key, slot }, leasing)));
+        }
+    }
+
+    /// One that has no connection waits for those of its namesakes: one of these that has nothing to do ends, unless one goes already.
+    fn rouse_idle(&mut self, name: &str, who: ReadyKey) {
+        let others: Vec<ReadyKey> = self.ready_named(name).filter(|key| *key != who).collect();
+        for key in others {
+            let Some(ready) = self.ready.get_mut(&key).filter(|ready| self.leases.are_missed(&ready.leases)) else {
+                continue;
+            };
+            let Some(slot) = ready.idle.pop_front() else { continue };
+            if let Some(connection) = ready.connections.get_mut(slot) {
+                (connection.idle, connection.makes_room) = (false, true);
+                self.leases.note_leaving(&connection.leases);
+            }
+            return self.effects.push(Effect::Wake(ConnKey { ready: key, slot }));
+        }
+    }
+
+    /// Destinations that must not be mixed have ready queues of their own; of one name, they are one site to its operator, and to
+    /// the options of the path.
+    pub(crate) fn share_connections(&mut self, name: &str) {
+        let namesakes: Vec<ReadyKey> = self.ready_named(name).collect();
+        if namesakes.len() < 2 {
+            return;
+        }
+        let limits = namesakes.iter().filter_map(|key| Some(self.ready.get(key)?.leg.path.connection_limit.limit));
+        let limit = limits.max().unwrap_or_default();
+        for key in namesakes {
+            let Some(ready) = self.ready.get_mut(&key) else { continue };
+            let more = ready.share_connections(limit, &self.rates);
+            for (_, connection) in &ready.connections {
+                self.leases.count(&more);
+                if connection.makes_room {
+                    self.leases.note_leaving(&more);
+                }
+            }
         }
     }
 

@@ -633,6 +633,9 @@ impl QueueCore {
             if let Some(ready) = self.ready.get_mut(&key) {
                 ready.redefine(leg, &mut self.rates);
                 ready.last_used = now.mono;
+                if ready.has_namesakes() {
+                    self.share_connections(name);
+                }
             }
             return key;
         }
@@ -641,6 +644,7 @@ impl QueueCore {
         let mut ready = ReadyQueue::new(name.clone(), leg, &mut self.rates, now.mono);
         ready.suspended_until = self.ready_suspended_until(now, name);
         self.ready.insert(key, Box::new(ready));
+        self.share_connections(name);
         key
     }
 
@@ -719,7 +723,8 @@ pub struct Counts {
 
 /// All sources of the pool have the weight 0.
 fn no_source() -> RouteFailure {
-    let reply = Reply::enhanced(451, EnhancedCode::new(4, 4, 4), "no source of the egress pool may send");
+    let reply =
+        Reply::enhanced(451, EnhancedCode::new(4, 4, 4), "KumoMTA internal: no source of the egress pool may send");
     RouteFailure { why: Why::FailedToInsertIntoReadyQueue, reply, hold_for: NO_SOURCE_HOLD }
 }
 

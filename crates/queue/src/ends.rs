@@ -50,8 +50,9 @@ impl QueueCore {
             self.expire_ready(now, leg);
         }
         let queue = self.scheduled.get(&key).filter(|queue| queue.expires_at <= now.mono);
-        if let Some(next) = queue.and_then(|queue| queue.next_expiry(now.wall)) {
-            self.watch_expiries(now.mono, key, now.mono_at(next).max(now.mono + EXPIRY_LOOK_MIN));
+        if let Some((next, among)) = queue.and_then(|queue| queue.next_expiry(now.wall)) {
+            let rest = EXPIRY_LOOK_MIN.saturating_mul(1 + u32::try_from(among / ENDS_PER_LOOK).unwrap_or(u32::MAX));
+            self.watch_expiries(now.mono, key, now.mono_at(next).max(now.mono + rest));
         }
     }
 
@@ -73,5 +74,7 @@ impl QueueCore {
     }
 }
 
-/// Shortest time between two searches for the next message of a queue with an end of its own.
+/// Shortest time between two searches for the next message of a queue with an end of its own; for each so many that have one, once
+/// more: each is looked at.
 const EXPIRY_LOOK_MIN: Duration = Duration::from_secs(1);
+const ENDS_PER_LOOK: usize = 100_000;

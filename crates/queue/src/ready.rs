@@ -101,6 +101,9 @@ pub(crate) struct ReadyQueue {
     pub small_waiters: VecDeque<QueueKey>,
     /// The last that was called was a small one.
     small_was_called: bool,
+    /// There are ready queues of the same name, or were, and this is the largest `connection_limit` of theirs: all of them together
+    /// have no more connections.
+    limit_of_all: Option<u64>,
     /// How often what was due in a scheduled queue found no room here.
     pub full: u64,
     /// The message whose turn it is has been refused by a rate, and that is counted.
@@ -152,12 +155,40 @@ pub(crate) struct Connection {
     pub has_waited: bool,
     /// It goes, as the destination bears fewer.
     pub is_surplus: bool,
+    /// It goes, so that others may have its leases.
+    pub makes_room: bool,
+    /// How it was made.
+    made_by: (Arc<EgressPath>, Arc<EgressSource>),
 }
 
 impl Connection {
-    /// One that opens, with what it took of what others need too.
-    pub fn new(leases: LeaseSet, leasing: Option<Leasing>) -> Connection {
-        Connection { idle: false, taken: 0, leases, leasing, is_lost: false, has_waited: false, is_surplus: false }
+    /// One that opens by this leg, with what it took of what others need too.
+    pub fn new(leg: &Leg, leases: LeaseSet, leasing: Option<Leasing>) -> Connection {
+        Connection {
+            idle: false,
+            taken: 0,
+            leases,
+            leasing,
+            is_lost: false,
+            has_waited: false,
+            is_surplus: false,
+            makes_room: false,
+            made_by: (leg.path.clone(), leg.source.clone()),
+        }
+    }
+
+    /// Whether it has served and would be made in another way now: by other hosts, to another port, under other TLS. One that has
+    /// not served yet does so, or definitions that alternate would let none.
+    pub fn is_outdated(&mut self, leg: &Leg) -> bool {
+        let (path, source) = &self.made_by;
+        if self.taken == 0 || (Arc::ptr_eq(path, &leg.path) && Arc::ptr_eq(source, &leg.source)) {
+            return false;
+        }
+        let is_like = path.connects_like(&leg.path) && source.connects_like(&leg.source);
+        if is_like {
+            self.made_by = (leg.path.clone(), leg.source.clone());
+        }
+        !is_like
     }
 }
 
@@ -185,6 +216,7 @@ impl ReadyQueue {
             waiters: VecDeque::new(),
             small_waiters: VecDeque::new(),
             small_was_called: false,
+            limit_of_all: None,
             full: 0,
             is_delayed: false,
             connections: Slab::new(),
@@ -208,6 +240,28 @@ impl ReadyQueue {
         self.leg = leg;
         self.set_rates(rates);
         self.forget_rate_wait();
+    }
+
+    /// Whether `connection_limit` is that of all ready queues of its name.
+    pub fn has_namesakes(&self) -> bool {
+        self.limit_of_all.is_some()
+    }
+
+    /// `connection_limit` is that of all ready queues of its name from now on, and the largest of them is `limit`: the leases that its
+    /// connections have besides.
+    pub fn share_connections(&mut self, limit: u64, rates: &SharedRates) -> LeaseSet {
+        let shared_before = self.limit_of_all.replace(limit).is_some();
+        let before = self.leases.clone();
+        self.set_leases(rates);
+        if shared_before {
+            return LeaseSet::default();
+        }
+        let is_new = |lease: &&(Arc<str>, u64)| before.iter().all(|(name, _)| *name != lease.0);
+        let more: LeaseSet = self.leases.iter().filter(is_new).cloned().collect();
+        for (_, connection) in &mut self.connections {
+            connection.leases = connection.leases.iter().chain(more.iter()).cloned().collect();
+        }
+        more
     }
 
     /// How long a rate had it wait may be wrong now: whoever opens the next connection finds out.
@@ -355,13 +409,7 @@ impl ReadyQueue {
 
     /// What its limits are for this node now.
     pub fn set_leases(&mut self, rates: &SharedRates) {
-        (self.leases, self.cluster_leases) = lease_sets(&self.leg.path, &self.name, &rates.grants);
-    }
-
-    /// It is gone: what it used up of its rates is remembered for who has its name next.
-    pub fn leave_rates(&mut self, rates: &mut SharedRates) {
-        let all = [&mut self.message_rates, &mut self.connection_rates, &mut self.selection_rates];
-        all.into_iter().for_each(|own| own.leave(rates));
+        (self.leases, self.cluster_leases) = lease_sets(&self.leg.path, &self.name, self.limit_of_all, &rates.grants);
     }
 
     fn set_rates(&mut self, rates: &mut SharedRates) {

@@ -213,9 +213,11 @@ impl ScheduledQueue {
         messages.place(&mut self.due, slot, deadline);
     }
 
-    /// The first end of a message of its own that is ahead.
-    pub fn next_expiry(&self, now: WallTime) -> Option<WallTime> {
-        self.expiries.iter().flat_map(|ends| ends.of.values()).map(|end| end.at).filter(|at| *at > now).min()
+    /// The first end of a message of its own that is ahead, and of how many.
+    pub fn next_expiry(&self, now: WallTime) -> Option<(WallTime, usize)> {
+        let ends = self.expiries.as_ref()?;
+        let ahead = ends.of.values().map(|end| end.at).filter(|at| *at > now);
+        Some((ahead.min()?, ends.of.len()))
     }
 
     /// A message is gone.

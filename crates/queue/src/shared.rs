@@ -1,21 +1,21 @@
 //! Limits that ready queues share by name: rates, and leases for connections.
 //!
-//! Owns the memory of every named rate (`additional_message_rate_throttles`, `additional_source_selection_rates`), keeps that of
-//! queues' own rates for queues that are gone, and the
+//! Owns the memory of every rate, those named by paths (`additional_message_rate_throttles`, `additional_source_selection_rates`) and
+//! those of queues, which queues of one name share and find again when they come back; and the
 //! count of every named lease (`additional_connection_limits`). Whoever needs several takes all of them or none, so
 //! nobody holds one while he waits for another. Who waits for a lease stands in line for it and is called when
 //! one comes back. Knows names and numbers, nothing of messages.
 
 use crate::core::ReadyKey;
 use crate::grants::{ClusterRates, Grants, PotKey};
-use crate::throttle::{Gcra, Rate};
+use crate::throttle::Rate;
 use clock::{Duration, Instant};
 use config::{EgressPath, ThrottleSpec};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The memory of all named rates.
+/// The memory of all rates.
 #[derive(Debug, Default)]
 pub(crate) struct SharedRates {
     arrivals: HashMap<Arc<str>, Instant>,
@@ -26,14 +26,6 @@ pub(crate) struct SharedRates {
 impl SharedRates {
     fn arrival(&self, name: &str) -> Instant {
         self.arrivals.get(name).copied().unwrap_or(Instant::ZERO)
-    }
-
-    /// Keeps the memory of a rate for whoever has it next.
-    fn remember(&mut self, own: &Own) {
-        if own.gcra.arrival() > Instant::ZERO {
-            let arrival = self.arrivals.entry(own.key.clone()).or_insert(Instant::ZERO);
-            *arrival = own.gcra.arrival().max(*arrival);
-        }
     }
 
     /// Forgets what is as if it had never been.
@@ -89,7 +81,7 @@ impl SharedRates {
 pub(crate) struct Rates(Option<Box<Defined>>);
 
 impl Rates {
-    /// Takes a definition; one's own rate keeps its memory unless it changed. `own_name` is what the cluster calls it.
+    /// Takes a definition: the rate of one's own, by the name of whom it is (queues of one name share it), and those that paths name.
     pub fn redefine(
         &mut self,
         own: (Option<&ThrottleSpec>, impl Fn() -> String),
@@ -97,15 +89,9 @@ impl Rates {
         shared: &mut SharedRates,
     ) {
         match own.0.is_none() && named.is_empty() {
-            true => self.leave(shared),
+            true => self.0 = None,
             false => self.0.get_or_insert_default().redefine(own, named, shared),
         }
-    }
-
-    /// Whose they were is gone. What he used up stays used up for who has his name next.
-    pub fn leave(&mut self, shared: &mut SharedRates) {
-        let own = self.0.take().and_then(|defined| defined.own);
-        own.iter().for_each(|own| shared.remember(own));
     }
 
     /// The cluster's rates of which there is no grant, when nothing else is in the way.
@@ -163,32 +149,29 @@ pub(crate) enum Binds {
 /// What there is of them.
 #[derive(Debug, Default)]
 struct Defined {
-    own: Option<Own>,
-    named: Vec<Named>,
+    /// Those that this node counts.
+    here: Vec<Counted>,
     /// Those that the cluster counts, whosever they are.
     cluster: Option<ClusterRates>,
 }
 
-/// A rate of one's own.
+/// A rate that this node counts.
 #[derive(Debug)]
-struct Own {
-    gcra: Gcra,
-    /// What it is remembered by.
-    key: Arc<str>,
-}
-
-/// A rate that is shared by name.
-#[derive(Debug)]
-struct Named {
-    name: Arc<str>,
+struct Counted {
+    /// None for one's own.
+    name: Option<Arc<str>>,
     rate: Rate,
     /// What it is remembered by.
     key: Arc<str>,
 }
 
-impl Named {
+impl Counted {
     fn check(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
         self.rate.check(shared.arrival(&self.key), now)
+    }
+
+    fn binds(&self) -> Binds {
+        self.name.clone().map_or(Binds::Own, Binds::Named)
     }
 }
 
@@ -200,27 +183,17 @@ impl Defined {
         shared: &mut SharedRates,
     ) {
         let is_on = shared.grants.is_on();
-        let of_cluster = |spec: &&ThrottleSpec| is_on && !spec.local;
-        let mine = own.filter(|spec| !of_cluster(spec)).map(|spec| (Rate::from(spec), spec_key(&own_name(), spec)));
-        match (&mut self.own, mine) {
-            // Perhaps in other words.
-            (Some(own), Some((rate, key))) if own.gcra.rate() == rate => own.key = key.into(),
-            (own, mine) => {
-                own.take().iter().for_each(|own| shared.remember(own));
-                *own = mine.map(|(rate, key)| Own { gcra: Gcra::after(rate, shared.arrival(&key)), key: key.into() });
-            }
-        }
-        let of_node = named.iter().filter(|(_, spec)| !of_cluster(spec));
-        let of_name = |(name, spec): (&String, &ThrottleSpec)| Named {
-            name: name.as_str().into(),
-            rate: Rate::from(spec),
-            key: spec_key(name, spec).into(),
+        let own = own.map(|spec| (None, own_name(), spec));
+        let named = named.iter().map(|(name, spec)| (Some(name.as_str().into()), name.clone(), spec));
+        let all = own.into_iter().chain(named);
+        let (of_cluster, here): (Vec<_>, Vec<_>) = all.partition(|(_, _, spec)| is_on && !spec.local);
+        let counted = |(name, of, spec): (Option<Arc<str>>, String, &ThrottleSpec)| {
+            let rate = Rate::from(spec);
+            Counted { name, key: rate_key(&of, rate), rate }
         };
-        self.named = of_node.map(of_name).collect();
-        let key = |name: &str, spec: &ThrottleSpec| (spec_key(name, spec).into(), *spec);
-        let own = own.filter(of_cluster).map(|spec| key(&own_name(), spec));
-        let named = named.iter().filter(|(_, spec)| of_cluster(spec)).map(|(name, spec)| key(name, spec));
-        self.cluster = shared.grants.set_of(own.into_iter().chain(named).collect());
+        self.here = here.into_iter().map(counted).collect();
+        let of_cluster = of_cluster.into_iter().map(|(_, of, spec)| (spec_key(&of, spec), *spec));
+        self.cluster = shared.grants.set_of(of_cluster.collect());
     }
 
     fn lacks(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
@@ -235,68 +208,77 @@ impl Defined {
     }
 
     fn binds(&self, shared: &SharedRates, now: Instant) -> Option<Binds> {
-        let own = self.own.iter().filter_map(|own| Some((own.gcra.check(now).err()?, Binds::Own)));
-        let named = self.named.iter();
-        let named = named.filter_map(|named| Some((named.check(shared, now).err()?, Binds::Named(named.name.clone()))));
+        let here = self.here.iter().filter_map(|one| Some((one.check(shared, now).err()?, one.binds())));
         let cluster = self.cluster.iter().filter_map(|of| Some((shared.check(of, now).err()?, Binds::Cluster)));
-        own.chain(named).chain(cluster).max_by_key(|(wait, _)| *wait).map(|(_, binds)| binds)
+        here.chain(cluster).max_by_key(|(wait, _)| *wait).map(|(_, binds)| binds)
     }
 
     fn check_here(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
-        let own = self.own.iter().map(|own| own.gcra.check(now));
-        let named = self.named.iter().map(|named| named.check(shared, now));
-        own.chain(named).filter_map(Result::err).max().map_or(Ok(()), Err)
+        self.here.iter().filter_map(|one| one.check(shared, now).err()).max().map_or(Ok(()), Err)
     }
 
-    fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+    fn admit(&self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
         self.check(shared, now)?;
-        self.charge(shared, now)
+        self.charge(shared, now);
+        Ok(())
     }
 
-    fn take(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+    fn take(&self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
         self.check_here(shared, now)?;
-        self.charge(shared, now)
+        self.charge(shared, now);
+        Ok(())
     }
 
     /// Behind a check.
-    fn charge(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
-        if let Some(own) = &mut self.own {
-            own.gcra.admit(now)?;
-        }
-        for Named { key, rate, .. } in &self.named {
+    fn charge(&self, shared: &mut SharedRates, now: Instant) {
+        for Counted { key, rate, .. } in &self.here {
             let arrival = shared.arrivals.entry(key.clone()).or_insert(Instant::ZERO);
             *arrival = rate.charge(*arrival, now);
         }
         if let Some(of) = &self.cluster {
             shared.charge(of, now);
         }
-        Ok(())
     }
 }
 
-/// What a rate is remembered by, here and in the cluster: one that changed is another (KumoMTA behaviour).
-fn spec_key(name: &str, spec: &ThrottleSpec) -> String {
-    format!("{name}:{}:{}:{}", spec.limit, spec.burst(), spec.period_s)
+/// What a rate is remembered by here: one that changed is another, the same in other words is the same.
+fn rate_key(name: &str, rate: Rate) -> Arc<str> {
+    format!("{name}:{}:{}", rate.interval().as_micros(), rate.tolerance().as_micros()).into()
+}
+
+/// What a rate is remembered by in the cluster: one that changed is another (KumoMTA behaviour).
+fn spec_key(name: &str, spec: &ThrottleSpec) -> Arc<str> {
+    format!("{name}:{}:{}:{}", spec.limit, spec.burst(), spec.period_s).into()
 }
 
 /// Named leases that a connection needs, each with its limit.
 pub type LeaseSet = Arc<[(Arc<str>, u64)]>;
 
 /// The leases that a connection of a path needs: all, as this node counts them, and those of the cluster. `connection_limit`
-/// is among them only when the cluster counts it: within a node it is a number of the ready queue.
-pub(crate) fn lease_sets(path: &EgressPath, ready_name: &str, grants: &Grants) -> (LeaseSet, LeaseSet) {
+/// is among them only when the cluster counts it, or ready queues of one name share it (`limit_of_all`, the largest of theirs): else
+/// it is a number of the ready queue.
+pub(crate) fn lease_sets(
+    path: &EgressPath,
+    ready_name: &str,
+    limit_of_all: Option<u64>,
+    grants: &Grants,
+) -> (LeaseSet, LeaseSet) {
     let limits = &path.additional_connection_limits;
-    if !grants.is_on() {
-        return (limits.iter().map(|(name, spec)| (name.as_str().into(), spec.limit)).collect(), LeaseSet::default());
-    }
-    let own = (!path.connection_limit.local).then(|| format!("{CONNECTION_LIMIT}{ready_name}"));
-    let own = own.as_deref().map(|name| (name, &path.connection_limit));
+    let of_cluster = |spec: &config::LimitSpec| grants.is_on() && !spec.local;
+    let is_of_cluster = of_cluster(&path.connection_limit);
+    let limit = path.connection_limit.limit.max(limit_of_all.filter(|_| !is_of_cluster).unwrap_or_default());
+    let own_limit = config::LimitSpec { limit, ..path.connection_limit };
+    let is_counted = limit_of_all.is_some() || is_of_cluster;
+    let own = is_counted.then(|| format!("{CONNECTION_LIMIT}{ready_name}"));
+    let own = own.as_deref().map(|name| (name, &own_limit));
     let named = limits.iter().map(|(name, spec)| (name.as_str(), spec));
     let all: Vec<(Arc<str>, _)> = named.chain(own).map(|(name, spec)| (name.into(), spec)).collect();
-    let of_cluster = all.iter().filter(|(_, spec)| !spec.local);
-    let of_cluster = of_cluster.map(|(name, spec)| (name.clone(), spec.limit)).collect();
-    let here = |spec: &config::LimitSpec| if spec.local { spec.limit } else { grants.limit(spec.limit) };
-    (all.iter().map(|(name, spec)| (name.clone(), here(spec))).collect(), of_cluster)
+    let here = |spec: &config::LimitSpec| if of_cluster(spec) { grants.limit(spec.limit) } else { spec.limit };
+    let counted_there = all.iter().filter(|(_, spec)| of_cluster(spec));
+    (
+        all.iter().map(|(name, spec)| (name.clone(), here(spec))).collect(),
+        counted_there.map(|(name, spec)| (name.clone(), spec.limit)).collect(),
+    )
 }
 
 /// Before the name of a ready queue: its `connection_limit` (KumoMTA's name).
@@ -309,6 +291,8 @@ pub(crate) struct Leases(HashMap<Arc<str>, Lease>);
 #[derive(Debug, Default)]
 struct Lease {
     taken: u64,
+    /// Of those, by connections that go so that others may have theirs.
+    leaving: u64,
     /// The highest limit of who waits, or higher.
     highest: u64,
     /// Who waits and has no connection at all, in turn; they go first.
@@ -373,8 +357,18 @@ impl Leases {
             self.0.entry(name.clone()).or_default().join(who, *limit, has_some);
             return false;
         }
-        set.iter().for_each(|(name, _)| self.0.entry(name.clone()).or_default().taken += 1);
+        self.count(set);
         true
+    }
+
+    /// Takes one of each, whatever the limits are: they are in use already.
+    pub fn count(&mut self, set: &LeaseSet) {
+        set.iter().for_each(|(name, _)| self.0.entry(name.clone()).or_default().taken += 1);
+    }
+
+    /// Whoever has these goes, so that one of those who wait may have each.
+    pub fn note_leaving(&mut self, set: &LeaseSet) {
+        set.iter().for_each(|(name, _)| self.0.entry(name.clone()).or_default().leaving += 1);
     }
 
     /// True when more are out than these limits allow: they were less than they are.
@@ -382,11 +376,12 @@ impl Leases {
         set.iter().any(|(name, limit)| self.0.get(name).is_some_and(|lease| lease.taken > *limit))
     }
 
-    /// Gives one of each back.
-    pub fn give_back(&mut self, set: &LeaseSet) {
+    /// Gives one of each back; whoever had them was leaving, if that was noted.
+    pub fn give_back(&mut self, set: &LeaseSet, was_leaving: bool) {
         for (name, _) in set.iter() {
             if let Some(lease) = self.0.get_mut(name) {
                 lease.taken = lease.taken.saturating_sub(1);
+                lease.leaving = lease.leaving.saturating_sub(u64::from(was_leaving));
             }
         }
     }
@@ -401,9 +396,10 @@ impl Leases {
         set.iter().filter_map(|(name, _)| self.0.get(name)).map(|lease| lease.waits.len()).sum()
     }
 
-    /// True while somebody who has no connection waits for one of these.
+    /// True while more of those who have no connection wait for one of these than connections leave one.
     pub fn are_missed(&self, set: &LeaseSet) -> bool {
-        set.iter().any(|(name, _)| self.0.get(name).is_some_and(|lease| !lease.without.is_empty()))
+        let is_missed = |lease: &Lease| lease.without.len() as u64 > lease.leaving;
+        set.iter().any(|(name, _)| self.0.get(name).is_some_and(is_missed))
     }
 
     /// True while `who` is in line for one of these that is not to be had.
@@ -451,10 +447,10 @@ mod tests {
         assert_eq!((leases.in_line(&both), leases.len()), (1, 1), "in line once, and a is not held");
         assert!(leases.awaits(&both, other) && !leases.awaits(&both, one));
         assert_eq!(leases.call_next(&second), None, "nothing to be had");
-        leases.give_back(&second);
+        leases.give_back(&second, false);
         assert_eq!(leases.call_next(&second), Some(other));
         assert!(leases.take(&both, other, false));
-        leases.give_back(&both);
+        leases.give_back(&both, false);
         leases.sweep();
         assert_eq!(leases.len(), 0, "nothing is remembered of what is back");
     }
@@ -467,9 +463,23 @@ mod tests {
         assert!(!leases.take(&only, who[0], true) && !leases.are_missed(&only), "one more is not missed");
         assert!(!leases.take(&only, who[2], false) && !leases.take(&only, who[1], false) && leases.are_missed(&only));
         assert!(!leases.take(&only, who[3], true) && !leases.take(&only, who[3], false), "it has lost what it had");
-        leases.give_back(&only);
+        leases.give_back(&only, false);
         let called: Vec<ReadyKey> = std::iter::from_fn(|| leases.call_next(&only)).collect();
         assert_eq!(called, [who[2], who[1], who[3], who[0]]);
+    }
+
+    #[test]
+    fn as_many_go_as_others_wait() {
+        let (mut leases, few) = (Leases::default(), set(&[("a", 2)]));
+        let who: Vec<ReadyKey> = (0..3).map(ReadyKey::of_test).collect();
+        assert!(leases.take(&few, who[0], false) && leases.take(&few, who[0], true));
+        assert!(!leases.take(&few, who[1], false) && leases.are_missed(&few));
+        leases.note_leaving(&few);
+        assert!(!leases.are_missed(&few), "one goes, for one who waits");
+        assert!(!leases.take(&few, who[2], false) && leases.are_missed(&few), "and for another one more");
+        leases.give_back(&few, true);
+        assert!(leases.call_next(&few) == Some(who[1]) && leases.take(&few, who[1], false));
+        assert!(leases.are_missed(&few), "the one that went counts for nobody else");
     }
 
     #[test]
@@ -479,15 +489,15 @@ mod tests {
         let who: Vec<ReadyKey> = (0..4).map(ReadyKey::of_test).collect();
         assert!((0..3).all(|_| leases.take(&wide, who[0], true)));
         assert!(!leases.take(&narrow, who[1], false) && !leases.take(&wide, who[2], false));
-        leases.give_back(&narrow);
+        leases.give_back(&narrow, false);
         assert_eq!(leases.call_next(&narrow), Some(who[2]), "two are out: for one of the two that is enough");
         assert_eq!(leases.call_next(&narrow), None);
-        (0..2).for_each(|_| leases.give_back(&wide));
+        (0..2).for_each(|_| leases.give_back(&wide, false));
         assert_eq!(leases.call_next(&wide), Some(who[1]));
     }
 
     #[test]
-    fn a_rate_of_ones_own_is_remembered_for_who_has_the_name_next_and_another_has_its_own() {
+    fn a_rate_of_ones_own_is_that_of_all_of_the_name_and_another_has_its_own() {
         let spec = |text: &str| -> ThrottleSpec { text.parse().expect("a throttle") };
         let (mut shared, now, none) = (SharedRates::default(), Instant::from_micros(1), BTreeMap::new());
         let (hourly, quick) = (spec("100/h"), spec("1000/s"));
@@ -498,25 +508,22 @@ mod tests {
         let mut first = Rates::default();
         first.redefine((Some(&hourly), name), &none, &mut shared);
         assert_eq!(used_up(&mut first, &mut shared, now), 100);
-        first.leave(&mut shared);
+        drop(first);
         let later = now + Duration::from_secs(720);
         shared.sweep(later);
         let mut next = Rates::default();
         next.redefine((Some(&hourly), name), &none, &mut shared);
         assert_eq!(used_up(&mut next, &mut shared, later), 20, "a fifth of an hour has passed");
-        // A namesake, of mail with another demand for instance, takes nothing away from the one whose it is.
+        // A namesake, of mail with another demand for instance, has it in common with the one whose it was.
         let mut namesake = Rates::default();
         namesake.redefine((Some(&hourly), name), &none, &mut shared);
-        next.leave(&mut shared);
-        next.redefine((Some(&hourly), name), &none, &mut shared);
-        assert_eq!(next.check(&shared, later), Err(Duration::from_secs(36)));
+        assert_eq!(namesake.check(&shared, later), Err(Duration::from_secs(36)));
+        assert_eq!(namesake.binds(&shared, later), Some(Binds::Own));
         // The same in other words is the same.
         let (words, others) = (spec("3600/h,max_burst=1"), spec("60/min,max_burst=1"));
         let mut same = Rates::default();
         same.redefine((Some(&words), String::new), &none, &mut shared);
         assert_eq!(used_up(&mut same, &mut shared, later), 1);
-        same.redefine((Some(&others), String::new), &none, &mut shared);
-        same.leave(&mut shared);
         same.redefine((Some(&others), String::new), &none, &mut shared);
         assert_eq!(same.check(&shared, later), Err(Duration::from_secs(1)));
         // One that changes is another, and finds what it left when it comes back.

@@ -12,12 +12,12 @@ impl QueueCore {
         self.rates.sweep(now);
         self.leases.sweep();
         self.sources.sweep(now);
-        let (scheduled, domains, rates) = (&mut self.scheduled, &mut self.domains, &mut self.rates);
+        let (scheduled, domains) = (&mut self.scheduled, &mut self.domains);
         self.by_name.retain(|name, namesakes| {
             for place in namesakes.iter_mut() {
                 let gone = place.take_if(|key| scheduled.get(key).is_some_and(|q| q.is_unused(now)));
                 if let Some(key) = gone {
-                    scheduled.remove(&key).into_iter().for_each(|mut queue| queue.message_rate.leave(rates));
+                    scheduled.remove(&key);
                     domains.remove(name, key);
                 }
             }
@@ -35,13 +35,13 @@ impl QueueCore {
             ready.small_waiters.retain(&mut waits);
             ready.rest();
         }
-        let (ready, rates) = (&mut self.ready, &mut self.rates);
+        let ready = &mut self.ready;
         let unused = |r: &ReadyQueue| r.is_unused(now) && now.saturating_since(r.last_used) > READY_IDLE_MAX;
         let mut gone = BTreeSet::new();
         self.ready_by_name.retain(|(name, _), key| {
             let goes = ready.get(key).is_some_and(|ready| unused(ready));
             if goes {
-                ready.remove(key).into_iter().for_each(|mut ready| ready.leave_rates(rates));
+                ready.remove(key);
                 gone.insert(name.clone());
             }
             !goes

@@ -1,6 +1,6 @@
 //! One rate limit as GCRA (generic cell rate algorithm), in memory.
 //!
-//! Keeps one moment, the theoretical arrival time; admits when the cell is not more than the
+//! What is kept of it elsewhere is one moment, the theoretical arrival time; it admits when the cell is not more than the
 //! burst ahead of it. Exact to the microsecond, no window edges, constant memory. Whole
 //! microseconds throughout, rounded against the sender: a wait that was sat out is always enough.
 
@@ -77,60 +77,28 @@ impl From<&ThrottleSpec> for Rate {
     }
 }
 
-/// A rate and its memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Gcra {
-    rate: Rate,
-    arrival: Instant,
-}
-
-impl Gcra {
-    /// Nothing has happened yet.
-    pub fn new(rate: Rate) -> Gcra {
-        Gcra { rate, arrival: Instant::ZERO }
-    }
-
-    /// The same with the memory of another: its theoretical arrival time.
-    pub fn after(rate: Rate, arrival: Instant) -> Gcra {
-        Gcra { rate, arrival }
-    }
-
-    /// What it holds to.
-    pub fn rate(&self) -> Rate {
-        self.rate
-    }
-
-    /// Its memory: the theoretical arrival time.
-    pub fn arrival(&self) -> Instant {
-        self.arrival
-    }
-
-    /// Takes one event's worth, or says how long to wait before asking again.
-    pub fn admit(&mut self, now: Instant) -> Result<(), Duration> {
-        self.check(now)?;
-        self.arrival = self.rate.charge(self.arrival, now);
-        Ok(())
-    }
-
-    /// What [`Gcra::admit`] would say, without taking anything.
-    pub fn check(&self, now: Instant) -> Result<(), Duration> {
-        self.rate.check(self.arrival, now)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Takes one event's worth, if it is to be had.
+    fn admits(rate: &Rate, arrival: &mut Instant, now: Instant) -> bool {
+        let may = rate.check(*arrival, now).is_ok();
+        if may {
+            *arrival = rate.charge(*arrival, now);
+        }
+        may
+    }
+
     #[test]
     fn admits_the_burst_then_the_rate() {
-        let mut throttle = Gcra::new(Rate::new(10, Duration::from_secs(1), 3));
-        let now = Instant::from_micros(77);
-        assert!((0..3).all(|_| throttle.admit(now).is_ok()));
-        let wait = throttle.admit(now).expect_err("the burst is used up");
+        let (rate, now) = (Rate::new(10, Duration::from_secs(1), 3), Instant::from_micros(77));
+        let mut arrival = Instant::ZERO;
+        assert!((0..3).all(|_| admits(&rate, &mut arrival, now)));
+        let wait = rate.check(arrival, now).expect_err("the burst is used up");
         assert_eq!(wait, Duration::from_millis(100));
-        assert!(throttle.admit(now + Duration::from_millis(99)).is_err());
-        assert!(throttle.admit(now + wait).is_ok());
+        assert!(!admits(&rate, &mut arrival, now + Duration::from_millis(99)));
+        assert!(admits(&rate, &mut arrival, now + wait));
     }
 
     #[test]
@@ -156,8 +124,9 @@ mod tests {
 
     #[test]
     fn holds_its_rate_over_time() {
-        let mut throttle = Gcra::new(Rate::new(1000, Duration::from_secs(60), 1));
-        let admitted = (0..600_000u64).filter(|ms| throttle.admit(Instant::from_micros(ms * 1000)).is_ok()).count();
+        let (rate, mut arrival) = (Rate::new(1000, Duration::from_secs(60), 1), Instant::ZERO);
+        let times = (0..600_000u64).map(|ms| Instant::from_micros(ms * 1000));
+        let admitted = times.filter(|now| admits(&rate, &mut arrival, *now)).count();
         assert!((9_900..=10_001).contains(&admitted), "{admitted} in ten minutes");
     }
 }

@@ -3,8 +3,9 @@
 mod support;
 
 use clock::Duration;
-use queue::{Bearing, ConnKey, SourceFault, Take};
+use queue::{Bearing, ConnKey, Destination, Effect, SourceFault, Take};
 use smtp_wire::Reply;
+use std::sync::Arc;
 use support::{Rig, config, path, route};
 
 const ROOMY: u64 = 1_000_000;
@@ -40,6 +41,109 @@ fn connections_share_a_named_limit_and_it_goes_round() {
     rig.core.connection_ended(rig.now, of_y);
     let again = only(rig.opened());
     assert_eq!(std::iter::from_fn(|| rig.deliver(again).then_some(())).count(), 24, "nobody waits any more");
+}
+
+/// Queues `x.test` and, once it is asked for, `y.test`, whose destinations have one name and must not be mixed: as where one domain
+/// of a site demands TLS.
+fn namesakes(settings: serde_json::Value) -> (Rig, impl Fn(&mut Rig)) {
+    let way = move |destination: &str| {
+        let mut way = route(&[("a", 1)], &path(settings.clone()), ROOMY);
+        way.legs[0].2.destination = Destination::new(destination, Arc::new(()));
+        way
+    };
+    let mut rig = Rig::new();
+    rig.routed("x.test", config(serde_json::json!({})), way("plain"));
+    (rig, move |rig| _ = rig.routed("y.test", config(serde_json::json!({})), way("enforced")))
+}
+
+#[test]
+fn connections_to_destinations_of_one_name_have_one_limit() {
+    let settings = serde_json::json!({"connection_limit": 2, "aggressive_connection_opening": true});
+    let (mut rig, second) = namesakes(settings);
+    rig.admit("x.test", 100);
+    let of_x = rig.opened();
+    assert_eq!(of_x.len(), 2);
+    second(&mut rig);
+    rig.admit("y.test", 30);
+    assert_eq!(rig.opened(), [], "x has them all");
+    assert_eq!(rig.core.limited(rig.now)[0].1.connections.as_ref().expect("limited").context, "connection_limit: 2");
+    let taken = of_x.iter().map(|conn| std::iter::from_fn(|| rig.deliver(*conn).then_some(())).count());
+    assert_eq!(taken.collect::<Vec<_>>(), [16, 84], "one makes room for the one that has none, the other goes on");
+    rig.core.connection_ended(rig.now, of_x[0]);
+    let of_y = only(rig.opened());
+    assert_ne!(of_y.ready, of_x[0].ready);
+    rig.core.connection_ended(rig.now, of_x[1]);
+    assert_eq!(rig.opened().len(), 1, "two, now of y");
+    rig.admit("x.test", 1);
+    assert_eq!(rig.opened(), []);
+}
+
+#[test]
+fn the_largest_limit_of_a_name_is_that_of_all_and_who_has_nothing_to_do_makes_room() {
+    let mut rig = Rig::new();
+    let way = |destination: &str, limit: u64| {
+        let settings = serde_json::json!({"connection_limit": limit, "aggressive_connection_opening": true});
+        let mut way = route(&[("a", 1)], &path(settings), ROOMY);
+        way.legs[0].2.destination = Destination::new(destination, Arc::new(()));
+        way
+    };
+    rig.routed("x.test", config(serde_json::json!({})), way("plain", 3));
+    rig.admit("x.test", 3);
+    let of_x = rig.opened();
+    assert_eq!(of_x.len(), 3);
+    assert!(of_x.iter().all(|conn| rig.deliver(*conn)));
+    assert!(of_x.iter().all(|conn| matches!(rig.core.take(rig.now, *conn), Take::Idle)));
+    rig.routed("y.test", config(serde_json::json!({})), way("enforced", 1));
+    rig.admit("y.test", 2);
+    assert_eq!(rig.opened(), [], "three are out");
+    let woken: Vec<ConnKey> = rig
+        .drain()
+        .into_iter()
+        .filter_map(|effect| if let Effect::Wake(conn) = effect { Some(conn) } else { None })
+        .collect();
+    assert_eq!(woken, [of_x[0]], "the longest idle one");
+    assert!(matches!(rig.core.take(rig.now, woken[0]), Take::Close));
+    rig.core.connection_ended(rig.now, woken[0]);
+    let of_y = only(rig.opened());
+    assert!(rig.deliver(of_y) && rig.deliver(of_y), "one of three, as its own limit says");
+}
+
+#[test]
+fn a_connection_ends_when_it_would_be_made_in_another_way_now() {
+    let mut rig = Rig::new();
+    let by = |settings: serde_json::Value| route(&[("a", 1)], &path(settings), ROOMY);
+    let (one, secured) = (
+        serde_json::json!({"connection_limit": 1}),
+        serde_json::json!({"connection_limit": 1, "enable_tls": "Required"}),
+    );
+    let key = rig.routed("x.test", config(serde_json::json!({})), by(one.clone()));
+    rig.admit("x.test", 6);
+    let conn = only(rig.opened());
+    rig.core.routed(rig.now, key, by(secured.clone()));
+    assert!(rig.deliver(conn), "one that was opening serves, or none ever might");
+    rig.core.routed(rig.now, key, by(one));
+    let slower = serde_json::json!({"connection_limit": 1, "max_message_rate": "1000/s", "idle_timeout": "9s"});
+    rig.core.routed(rig.now, key, by(slower));
+    assert!(rig.deliver(conn), "it is as it was, and a limit is no matter of the connection");
+    rig.core.routed(rig.now, key, by(secured));
+    assert!(matches!(rig.core.take(rig.now, conn), Take::Close) && !rig.core.may_reconnect(rig.now, conn));
+    rig.core.connection_ended(rig.now, conn);
+    let new = only(rig.opened());
+    assert!((0..4).all(|_| rig.deliver(new)), "the rest goes by the definition that counts");
+}
+
+#[test]
+fn rates_of_destinations_of_one_name_are_one() {
+    let (mut rig, second) = namesakes(serde_json::json!({"max_message_rate": "10/s,max_burst=1"}));
+    rig.admit("x.test", 2);
+    second(&mut rig);
+    rig.admit("y.test", 2);
+    let conns = rig.opened();
+    let (of_x, of_y) = (conns[0], conns[conns.len() - 1]);
+    assert_ne!(of_x.ready, of_y.ready);
+    assert!(rig.deliver(of_x));
+    let Take::After(wait) = rig.core.take(rig.now, of_y) else { panic!("the rate is used up") };
+    assert_eq!(wait, Duration::from_millis(100));
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Assembly {
 
     /// The second step: `resolve` is asked once for each of [`Assembly::domains`].
     pub fn build(mut self, resolve: &dyn Fn(&str) -> Resolved) -> Shaping {
-        let sites_of = self.sites_of(resolve);
+        let (sites_of, without_site) = self.sites_of(resolve);
         let mut said: Vec<(String, Said)> = Vec::new();
         for (domain, list) in std::mem::take(&mut self.domains) {
             said.extend(list.into_iter().map(|said| (domain.clone(), said)));
@@ -114,7 +114,7 @@ impl Assembly {
         let mut sites: BTreeMap<String, Site> = BTreeMap::new();
         let mut domains: BTreeMap<String, Block> = BTreeMap::new();
         for (domain, Said { of_site, block, .. }) in said {
-            if !of_site {
+            if !of_site || without_site.contains(&domain) {
                 domains.entry(domain).or_default().put_over(block);
             } else if let Some(name) = sites_of.get(&domain) {
                 let new = || Site { name: name.clone(), domains: Vec::new(), block: Block::default() };
@@ -143,7 +143,9 @@ impl Assembly {
         earlier.push(Said { rank, of_site: mx_rollup.unwrap_or(!is_alone), block });
     }
 
-    fn sites_of(&mut self, resolve: &dyn Fn(&str) -> Resolved) -> BTreeMap<String, String> {
+    /// The site of each domain, and the domains whose site nobody knows: what is said of these counts for them alone.
+    fn sites_of(&mut self, resolve: &dyn Fn(&str) -> Resolved) -> (BTreeMap<String, String>, BTreeSet<String>) {
+        let mut without_site = BTreeSet::new();
         let domains: Vec<String> = self.domains().map(str::to_owned).collect();
         let named = |key: &String| Some((key.clone(), site::site_of_key(key)?.to_owned()));
         let mut sites: BTreeMap<String, String> = self.domains.keys().filter_map(named).collect();
@@ -151,6 +153,7 @@ impl Assembly {
             match resolve(&domain) {
                 Resolved::Site(name) if site::folded(&name).is_empty() => {
                     let what = format!("{name:?} is no name of a site");
+                    without_site.insert(domain.clone());
                     self.reports.add(self.options.dns_fail, Problem::DnsFailed { domain, what });
                 }
                 Resolved::Site(name) => {
@@ -158,11 +161,12 @@ impl Assembly {
                 }
                 Resolved::NullMx => self.reports.add(self.options.null_mx, Problem::NullMx { domain }),
                 Resolved::Failed(what) => {
+                    without_site.insert(domain.clone());
                     self.reports.add(self.options.dns_fail, Problem::DnsFailed { domain, what });
                 }
             }
         }
-        sites
+        (sites, without_site)
     }
 
     fn report_providers(&mut self, sites: &BTreeMap<String, Site>, domains: &BTreeMap<String, Block>) {

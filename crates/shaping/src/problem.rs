@@ -14,8 +14,8 @@ pub enum Problem {
         /// Why; may be the text of a [`crate::ShapingError`].
         what: String,
     },
-    /// The site of a domain is not known, so its block has no effect.
-    #[error("domain {domain:?}: its site cannot be found out: {what}; its block is left out")]
+    /// The site of a domain is not known, so its block counts for the domain itself only.
+    #[error("domain {domain:?}: its site cannot be found out: {what}; its block counts for this domain alone")]
     DnsFailed {
         /// The domain.
         domain: String,
@@ -76,7 +76,7 @@ mod tests {
             (Problem::NotLoaded { file: name("a.toml"), what: name("no such file") }, "a.toml: no such file"),
             (
                 Problem::DnsFailed { domain: name("a.test"), what: name("timed out") },
-                "domain \"a.test\": its site cannot be found out: timed out; its block is left out",
+                "domain \"a.test\": its site cannot be found out: timed out; its block counts for this domain alone",
             ),
             (
                 Problem::NullMx { domain: name("a.test") },

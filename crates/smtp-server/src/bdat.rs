@@ -74,8 +74,10 @@ impl Session {
             (Some(texts::MESSAGE_TOO_BIG), false) => self.refuse_chunk(texts::MESSAGE_TOO_BIG),
             (Some(entry), last) => {
                 self.refuse_junk(texts::reply(entry));
-                if last {
-                    self.transaction = None;
+                match &mut self.transaction {
+                    // Without what was refused, the rest would be another message.
+                    Some(open) if !last => open.chunks = Chunks::Refused,
+                    _ => self.transaction = None,
                 }
             }
         }
@@ -96,11 +98,11 @@ impl Session {
         let Some(open) = &self.transaction else {
             return Some(texts::MAIL_FIRST);
         };
-        if open.recipients.is_empty() {
-            return Some(texts::RCPT_FIRST);
-        }
         if open.chunks == Chunks::Refused {
             return Some(texts::CHUNKS_FAILED);
+        }
+        if open.recipients.is_empty() {
+            return Some(texts::RCPT_FIRST);
         }
         let total = (open.content.len() as u64).saturating_add(octets);
         (total > self.settings.max_message_size as u64).then_some(texts::MESSAGE_TOO_BIG)

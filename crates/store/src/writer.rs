@@ -29,6 +29,8 @@ pub(crate) struct Writer<D> {
     /// Who waits for the batch, and how many groups of it are theirs.
     replies: Vec<Waiting>,
     appends_expected: usize,
+    /// Housekeeping failed the last time, which was said.
+    house_fails: bool,
     /// When housekeeping goes on; `None` when there is none to do.
     house_at: Option<Instant>,
     /// Next try after the disk refused.
@@ -63,6 +65,7 @@ impl<D: Disk> Writer<D> {
             batch: Batch::default(),
             replies: Vec::new(),
             appends_expected: 1,
+            house_fails: false,
             house_at: Some(Instant::now()),
             retry_at: None,
             marks_failed: false,
@@ -323,11 +326,18 @@ impl<D: Disk> Writer<D> {
     fn keep_house(&mut self) {
         let now = Instant::now();
         self.house_at = match self.log.maintain(HOUSEKEEPING_OCTETS) {
-            Ok(done) if done.work == HouseWork::Nothing => None,
-            Ok(done) if done.urgent => Some(now),
-            Ok(done) => Some(now + self.pause_after(done.octets)),
+            Ok(done) => {
+                self.house_fails = false;
+                match done.work {
+                    HouseWork::Nothing => None,
+                    _ if done.urgent => Some(now),
+                    _ => Some(now + self.pause_after(done.octets)),
+                }
+            }
             Err(error) => {
-                tracing::warn!(%error, "spool housekeeping failed: trying again later");
+                if !std::mem::replace(&mut self.house_fails, true) {
+                    tracing::warn!(%error, "spool housekeeping failed: trying again each {:?}", self.options.retry_interval);
+                }
                 Some(now + self.options.retry_interval)
             }
         };

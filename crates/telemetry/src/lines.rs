@@ -5,7 +5,7 @@
 //! as JSON: nothing is lost.
 
 use config::{PerRecord, RecordKey};
-use minijinja::value::{Enumerator, Object, Serde, Value};
+use minijinja::value::{Enumerator, Object, Value};
 use minijinja::{Environment, context};
 use record::{LogRecord, RecordType};
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ impl Lines {
     fn rendered(&self, record: &LogRecord) -> Option<String> {
         let kind = record.kind.as_str();
         let template = self.has_templates.then(|| self.templates.get_template(kind).ok()).flatten()?;
-        let fields = Value::from(Serde(record));
+        let fields = Value::from_serialize(record);
         let headers = fields.get_attr("headers").map(|all| Value::from_object(AnyCase(all))).unwrap_or_default();
         let fields = context! { headers, ..fields };
         match template.render(context! { log_record => fields.clone(), ..fields }) {

@@ -80,6 +80,10 @@ impl Segment {
                 tracing::debug!("cannot lock the segment {}: {error}", path.display());
             }
             *last = Some(named);
+            if file.metadata()?.permissions().readonly() {
+                // Before it was locked, somebody took it for what a process left that is gone.
+                continue;
+            }
             return Segment::begin(path, Counted { out: Box::new(file), octets: 0 }, level);
         }
     }
@@ -108,6 +112,11 @@ impl Segment {
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether nobody finds it any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        fs::metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Appends whole lines. After an error it may be called again with the same lines.
@@ -235,15 +244,15 @@ pub(crate) fn is_time(text: &str) -> bool {
 
 fn mark_leftover(entry: &fs::DirEntry) -> io::Result<()> {
     let metadata = entry.metadata()?;
-    if metadata.is_file() && !metadata.permissions().readonly() && !is_locked(&entry.path()) {
-        mark_done(&entry.path())?;
+    if !metadata.is_file() || metadata.permissions().readonly() {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Somebody holds the lock of a file; where nobody can tell, nobody does.
-fn is_locked(path: &Path) -> bool {
-    fs::File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    // Where nobody can tell who has it, nobody has. Held to the end: whoever made it just now and is about to lock it finds the mark.
+    let held = fs::File::open(entry.path()).ok();
+    match held.as_ref().map(fs::File::try_lock) {
+        Some(Err(TryLockError::WouldBlock)) => Ok(()),
+        _ => mark_done(&entry.path()),
+    }
 }
 
 fn mark_done(path: &Path) -> io::Result<()> {

@@ -224,6 +224,8 @@ struct Writer {
     reserve: Reserve,
     retention: Retention,
     complained: bool,
+    /// When it was seen last whether the segment is still there.
+    looked: Instant,
 }
 
 impl Writer {
@@ -244,6 +246,7 @@ impl Writer {
             headed: false,
             named: None,
             opened: now,
+            looked: now,
             reserve,
             retention,
             complained: false,
@@ -306,6 +309,21 @@ impl Writer {
         self.reserve.tend(now);
         let Form { options, prefix, suffix, .. } = &self.shared.form;
         self.retention.tend(&options.log_dir, (prefix, suffix), now);
+        if now.saturating_duration_since(self.looked) >= LOOK_INTERVAL {
+            self.looked = now;
+            self.look_after_segment();
+        }
+    }
+
+    /// A segment that somebody removed takes no more records, which nobody would find: they go to another.
+    fn look_after_segment(&mut self) {
+        if let Some(segment) = self.segment.take_if(|segment| segment.is_gone()) {
+            tracing::error!(
+                "the segment {} was removed while it was written, and so were its records",
+                segment.path().display()
+            );
+            self.index = None;
+        }
     }
 
     /// Waits for lines, the end of the segment's time, or that of the stream; tells the latter.
@@ -365,6 +383,8 @@ impl Writer {
             let Form { options, prefix, suffix, .. } = &self.shared.form;
             let now = OffsetDateTime::now_utc();
             let (dir, level) = (&options.log_dir, options.compression_level);
+            // It may have been removed, or is to be made anew on another disk.
+            std::fs::create_dir_all(dir)?;
             let segment = Segment::create(dir, (prefix, suffix), level, now, &mut self.named)?;
             self.index = options.index.then(|| IndexFile::beside(segment.path()));
             (self.segment, self.opened, self.headed) = (Some(segment), Instant::now(), false);
@@ -495,6 +515,8 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// How often it is seen whether the segment is still there, while there are records.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Lines that wake the thread at once, in octets.
 const WAKE_BYTES: usize = 256 * 1024;
 /// A frame ends behind the batch with which it reaches so many octets of text: some thousand records, which are read in some

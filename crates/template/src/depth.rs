@@ -13,7 +13,7 @@ use minijinja::machinery::{Token, tokenize};
 /// What there is too much of, and how much there may be.
 pub(crate) fn check_jinja(source: &str) -> Result<(), String> {
     let (mut operators, mut branches, mut begins) = (0, 0, false);
-    for token in tokenize(source, false, Default::default()) {
+    for token in tokenize(source, false, Default::default(), Default::default()) {
         let Ok((token, _)) = token else { return Ok(()) };
         match &token {
             Token::VariableStart | Token::BlockStart => operators = 0,

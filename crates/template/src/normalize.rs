@@ -62,10 +62,15 @@ fn kind(core: &str) -> Option<&'static str> {
     }
 }
 
+/// With hyphens or without, with `urn:uuid:` or without.
 fn is_uuid(core: &str) -> bool {
+    let core = core.strip_prefix("urn:uuid:").unwrap_or(core);
     let groups: Vec<&str> = core.split('-').collect();
-    groups.len() == 5
-        && groups.iter().zip([8, 4, 4, 4, 12]).all(|(group, length)| group.len() == length && is_hex(group))
+    let are = |lengths: &[usize]| {
+        groups.len() == lengths.len()
+            && groups.iter().zip(lengths).all(|(group, length)| group.len() == *length && is_hex(group))
+    };
+    are(&[32]) || are(&[8, 4, 4, 4, 12])
 }
 
 /// A date of RFC 3339, or seconds since 1970 of this century.
@@ -88,11 +93,15 @@ fn is_email(core: &str) -> bool {
     })
 }
 
+/// Letters and digits mixed as in no word, and not the name of a host.
 fn is_hash(core: &str) -> bool {
-    core.len() >= HASH_DIGITS_MIN
-        && core.len().is_multiple_of(2)
-        && is_hex(core)
-        && core.bytes().any(|b| b.is_ascii_digit())
+    let count = |wanted: fn(&u8) -> bool| core.as_bytes().iter().filter(|octet| wanted(octet)).count();
+    let of_host = |label: &str| label.len() > 1 && label.bytes().all(|b| b.is_ascii_alphabetic());
+    core.len() >= HASH_OCTETS_MIN
+        && core.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+        && count(u8::is_ascii_digit) >= HASH_DIGITS_MIN
+        && count(u8::is_ascii_alphabetic) >= HASH_LETTERS_MIN
+        && !core.rsplit_once('.').is_some_and(|(_, last)| of_host(last))
 }
 
 /// Long, of its alphabet, and mixed as words are not.
@@ -110,8 +119,10 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Shorter ones may be words or numbers.
-const HASH_DIGITS_MIN: usize = 12;
+/// Shorter ones, and those with fewer, may be words, names or numbers.
+const HASH_OCTETS_MIN: usize = 12;
+const HASH_DIGITS_MIN: usize = 4;
+const HASH_LETTERS_MIN: usize = 2;
 /// Shorter ones may be names.
 const BASE64_OCTETS_MIN: usize = 16;
 /// How often a value may be `name=value` again.
@@ -128,7 +139,16 @@ mod tests {
             ("from [192.0.2.1] and 2001:db8::1.", "from [{ipaddr}] and {ipaddr}."),
             ("<a.b+c@mail.test>: unknown", "<{email}>: unknown"),
             ("at 2026-11-22T10:00:00Z, 1763800000", "at {timestamp}, {timestamp}"),
-            ("id=d41d8cd98f00b204e9800998ecf8427e;", "id={hash};"),
+            ("id=d41d8cd98f00b204e9800998ecf8427e;", "id={uuid};"),
+            ("550e8400-e29b-41d4-a716-446655440000 {urn:uuid:550e8400e29b41d4a716446655440000}", "{uuid} {{uuid}}"),
+            ("da39a3ee5e6b4b0d3255bfef95601890afd80709", "{hash}"),
+            ("?p=NoSuchUser 41be03b00d2f7-b93bf44f0c0si6882731a12.803 - gsmtp", "?p=NoSuchUser {hash} - gsmtp"),
+            ("(d2e1a72fcca58-7a1b2c3d4e5si1234567b3a.12) id 1rKc8f-0006xY-2P", "({hash}) id {hash}"),
+            ("A1B2C3D4E5F6G7H8", "{hash}"),
+            (
+                "mx01-2024.out.mail7.example.com [TSS04] 123456789012345 try_again_later",
+                "mx01-2024.out.mail7.example.com [TSS04] 123456789012345 try_again_later",
+            ),
             ("queued as AbCd0123EfGh4567Ij==", "queued as {base64}"),
             ("a=b=192.0.2.1", "a=b={ipaddr}"),
             ("  two  blanks ", "  two  blanks "),

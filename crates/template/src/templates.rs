@@ -100,7 +100,7 @@ impl<'a> Templates<'a> {
             Engines::Jinja(environment) => {
                 let template = environment.get_template(name).map_err(|e| chain(&e))?;
                 let mut text = Bounded(Vec::new());
-                template.render_captured_to(minijinja::value::Serde(values), &mut text).map_err(|e| chain(&e))?;
+                template.render_captured_to(Value::from_serialize(values), &mut text).map_err(|e| chain(&e))?;
                 String::from_utf8(text.0).map_err(|e| e.to_string())
             }
             Engines::Static(sources) => {

@@ -147,6 +147,11 @@ fn a_doctor_names_what_is_wrong_and_what_helps() {
                 from.test. 60 TXT \"v=spf1 ip4:192.0.2.7 -all\"\n\
                 s1._domainkey.from.test. 60 TXT \"v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\"\n";
     name_by(&scratch, zone);
+    let path = scratch.join("policy/sources.toml");
+    let sources = std::fs::read_to_string(&path).expect("the sources");
+    let further =
+        "[source.\"here\"]\nsource_address = \"127.0.0.1\"\n[source.\"gone\"]\nsource_address = \"192.0.2.1\"\n";
+    std::fs::write(&path, format!("{sources}\n{further}")).expect("written");
     let reach = format!("127.0.0.1:{}", free_port());
     let options = ["--source", "192.0.2.1", "--reach", reach.as_str()];
     let found = doctor(&scratch, &options);
@@ -156,6 +161,7 @@ fn a_doctor_names_what_is_wrong_and_what_helps() {
         ("port in", "127.0.0.1", "systemctl disable --now postfix exim4"),
         ("port out", reach.as_str(), "many providers close port 25"),
         ("ptr", "192.0.2.1", "publish lost.from.test. A 192.0.2.1"),
+        ("source", "192.0.2.1", "give it to an interface (ip address add)"),
         ("spf", "from.test", "put ip4:192.0.2.1 into the record of from.test"),
         ("dkim", "s1._domainkey.from.test", "publish s1._domainkey.from.test. TXT \"v=DKIM1; k=rsa; p="),
         ("dmarc", "from.test", "publish _dmarc.from.test. TXT \"v=DMARC1; p=none\""),

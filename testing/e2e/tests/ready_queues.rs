@@ -282,8 +282,9 @@ fn what_is_limited_is_listed_and_its_names_filter() {
 fn a_way_is_resolved_without_mail() {
     let setup = Setup::new(Scratch::new(), nobody(), "connection_limit = 7");
     let way = setup.get(&format!("{RESOLVE}?domain=a.test&source=s1"));
-    let fields = ["domain", "source", "queue_name", "queue_config", "path_config", "constraints"];
-    assert_eq!(keys(&way), BTreeSet::from(fields));
+    let fields = ["domain", "source", "queue_name", "queue_config", "path_config", "constraints", "egress_pool"];
+    assert_eq!(keys(&way), fields.into_iter().chain(["pool_sources"]).collect());
+    assert_eq!((&way["egress_pool"], &way["pool_sources"]), (&json!("unspecified"), &json!(["unspecified"])));
     assert_eq!((&way["domain"], &way["source"]), (&json!("a.test"), &json!("s1")));
     assert_eq!(way["queue_name"], "s1->mx_list:mx.a.test@smtp_client");
     assert_eq!(
@@ -291,7 +292,29 @@ fn a_way_is_resolved_without_mail() {
         (&json!("1h"), &json!(7))
     );
     assert_eq!(setup.get(&format!("{RESOLVE}?domain=a.test"))["queue_name"], READY);
+    std::fs::write(setup.scratch.join("ready/queue"), "egress_pool = 'none'").expect("options");
+    let lost = setup.get(&format!("{RESOLVE}?domain=b.test"));
+    let problem = lost["pool_problem"].as_str().unwrap_or_default();
+    assert!(problem.contains("get_egress_pool") && lost.get("pool_sources").is_none(), "{lost}");
     assert_eq!(setup.relay.metric("scheduled_queue_count"), 0.0, "no queue was made");
+    setup.relay.stop();
+}
+
+/// Policy may ask name servers that are silent: whoever sends mail does not wait for each of them.
+#[test]
+fn mail_is_accepted_while_policy_thinks_about_its_queue() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let setup = Setup::new(scratch, sink.address, "");
+    let begun = Instant::now();
+    for number in 0..10 {
+        setup.submit(&format!("r@slow{number}.test"));
+    }
+    setup.submit("r@quick.test");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(3), "one after the other they take half a minute: {took:?}");
+    sink.await_arrivals(11, LATER);
+    setup.relay.await_empty(SOON);
     setup.relay.stop();
 }
 

@@ -4,11 +4,13 @@ use e2e::dump::Dump;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::postfix::Postfix;
+use e2e::preload::{Faults, How, Op};
 use e2e::process::run;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::{LATER, SOON, until};
+use e2e::until::{LATER, SOON};
 use e2e::wire::{Client, Reply};
+use nix::errno::Errno;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -120,22 +122,23 @@ fn a_sender_is_told_of_a_failure_and_nobody_of_the_report() {
     kumod.stop();
 }
 
-/// The spool forgets a message behind its report, not before: a report that is not accepted keeps it, over a restart too.
+/// The spool forgets a message behind its report, not before: a report that the disk does not take keeps it, over a restart too.
 #[test]
-fn a_message_stays_until_its_report_is_accepted() {
+fn a_message_stays_until_its_report_is_on_disk() {
     let scratch = Scratch::new();
-    let refusing = Sink::start(&scratch, "refusing", &["--fail-rate", "100", "--fail-code", "550"]);
+    let faults = Arc::new(Faults::new(&scratch));
+    let (picky, _) = picky(faults.clone());
     let dump = Dump::start(&scratch);
-    let launch = launch(&scratch, refusing.address, "")
+    let launch = launch(&scratch, picky, "")
         .env("BOUNCES_SOURCE", dump.address.to_string())
         .env("BOUNCES_QUEUE", "delivery_reports = { failure = true }");
-    let broken = launch.clone().env("BOUNCES_BROKEN", "1").start();
-    let reply = Client::connect(broken.smtp()).submit("user@source.test", "lost@target.test", "kept");
+    let faulty = on_disk_of(&scratch, launch.clone(), &faults).start();
+    let reply = Client::connect(faulty.smtp()).submit("user@source.test", "lost@target.test", "kept");
     assert_eq!(reply.code, 250);
-    broken.process.await_stderr("the report that waits", SOON, |line| line.contains("is not accepted").then_some(()));
-    assert_eq!(broken.metric("message_count"), 1.0);
-    broken.stop();
-    assert!(dump.messages().is_empty());
+    await_waiting_report(&faulty);
+    assert_eq!(faulty.metric("message_count"), 1.0);
+    faulty.stop();
+    assert!(dump.messages().is_empty() && faults.hits(Op::Sync) > 0);
 
     let mended = launch.start();
     let report = std::fs::read_to_string(&dump.await_messages(1, LATER)[0]).expect("a report");
@@ -147,21 +150,58 @@ fn a_message_stays_until_its_report_is_accepted() {
     mended.stop();
 }
 
-/// A server that refuses recipients whose name begins with `lost`, and counts contents.
-fn picky() -> (SocketAddr, Arc<AtomicUsize>) {
+/// The spool of this launch is on a disk that fails when that is wished for.
+fn on_disk_of(scratch: &Scratch, launch: Launch, faults: &Faults) -> Launch {
+    let launch = launch.env("LD_PRELOAD", &faults.library).env("FAULTS_FILE", &faults.switches);
+    launch.env("FAULTS_FOLDER", scratch.join("bounces/data"))
+}
+
+fn await_waiting_report(node: &Kumod) {
+    node.process.await_stderr("the report that waits", LATER, |line| line.contains("is not accepted").then_some(()));
+}
+
+/// Where policy has no queue for the sender, it is the report that waits, as other mail does, and not the message.
+#[test]
+fn a_report_waits_in_its_queue_until_policy_has_one() {
+    let scratch = Scratch::new();
+    let refusing = Sink::start(&scratch, "refusing", &["--fail-rate", "100", "--fail-code", "550"]);
+    let dump = Dump::start(&scratch);
+    let launch = launch(&scratch, refusing.address, "")
+        .env("BOUNCES_SOURCE", dump.address.to_string())
+        .env("BOUNCES_QUEUE", "delivery_reports = { failure = true }");
+    let broken = launch.clone().env("BOUNCES_BROKEN", "1").start();
+    let reply = Client::connect(broken.smtp()).submit("user@source.test", "lost@target.test", "ends");
+    assert_eq!(reply.code, 250);
+    broken.await_metric("scheduled_count{queue=\"source.test\"}", 1.0, LATER);
+    broken.await_metric("message_count", 1.0, SOON);
+    let logs = Logs::new(scratch.join("bounces/logs"));
+    assert_eq!(logs.await_type("Bounce", 1, SOON)[0]["recipient"], "lost@target.test");
+    broken.stop();
+    assert!(dump.messages().is_empty());
+
+    let mended = launch.start();
+    let report = std::fs::read_to_string(&dump.await_messages(1, LATER)[0]).expect("a report");
+    assert!(report.contains("lost@target.test"), "{report}");
+    mended.await_empty(SOON);
+    mended.stop();
+    assert_eq!(logs.of_type("Bounce").len(), 1, "it ended once");
+}
+
+/// A server that refuses recipients whose name begins with `lost`, and counts contents. From such a refusal on no sync succeeds.
+fn picky(faults: Arc<Faults>) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (address, contents) = (listener.local_addr().expect("an address"), Arc::new(AtomicUsize::new(0)));
     let counted = contents.clone();
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            let counted = counted.clone();
-            std::thread::spawn(move || pick(&client, &counted));
+            let (counted, faults) = (counted.clone(), faults.clone());
+            std::thread::spawn(move || pick(&client, &counted, &faults));
         }
     });
     (address, contents)
 }
 
-fn pick(mut client: &TcpStream, contents: &AtomicUsize) -> io::Result<()> {
+fn pick(mut client: &TcpStream, contents: &AtomicUsize, faults: &Faults) -> io::Result<()> {
     client.write_all(b"220 picky.test\r\n")?;
     let mut in_content = false;
     for line in BufReader::new(client).lines() {
@@ -173,7 +213,10 @@ fn pick(mut client: &TcpStream, contents: &AtomicUsize) -> io::Result<()> {
                 "250 taken"
             }
             (true, _) => continue,
-            (_, line) if line.starts_with("RCPT TO:<lost") => "550 5.1.1 nobody",
+            (_, line) if line.starts_with("RCPT TO:<lost") => {
+                faults.arm(Op::Sync, How::Error(Errno::EIO), 0, None);
+                "550 5.1.1 nobody"
+            }
             (_, "DATA") => {
                 in_content = true;
                 "354 go"
@@ -196,40 +239,31 @@ fn while_a_report_waits_nobody_has_the_message_twice() {
 
 fn has_it_once(kills: bool) {
     let scratch = Scratch::new();
-    let (picky, contents) = picky();
+    let faults = Arc::new(Faults::new(&scratch));
+    let (picky, contents) = picky(faults.clone());
     let dump = Dump::start(&scratch);
     let launch = launch(&scratch, picky, "")
         .env("BOUNCES_SOURCE", dump.address.to_string())
         .env("BOUNCES_QUEUE", "delivery_reports = { failure = true }");
-    let broken = launch.clone().env("BOUNCES_BROKEN", "1");
-    let mut node = broken.start();
-    let mut client = Client::connect(node.smtp());
+    let mut faulty = on_disk_of(&scratch, launch.clone(), &faults).start();
+    let mut client = Client::connect(faulty.smtp());
     client.expect("EHLO client.test", 250);
     client.expect("MAIL FROM:<user@source.test>", 250);
     client.expect("RCPT TO:<good@target.test>", 250);
     client.expect("RCPT TO:<lost@target.test>", 250);
     client.expect("DATA", 354);
     assert_eq!(client.say("Subject: half\r\n\r\nThe body.\r\n.").code, 250);
-    let report_waits = |node: &Kumod| {
-        node.process.await_stderr("the report that waits", LATER, |l| l.contains("is not accepted").then_some(()));
-    };
-    report_waits(&node);
-    // What the spool was told before is on disk with its commit.
-    assert_eq!(Client::connect(node.smtp()).submit("user@source.test", "other@target.test", "a commit").code, 250);
-    until(LATER, "its delivery", || (node.metric("message_count") == 1.0).then_some(()));
+    await_waiting_report(&faulty);
     match kills {
-        true => node.process.kill(),
-        false => _ = node.stop(),
+        true => faulty.process.kill(),
+        false => _ = faulty.stop(),
     }
-    let node = broken.start();
-    report_waits(&node);
-    node.stop();
     let mended = launch.start();
     let report = std::fs::read_to_string(&dump.await_messages(1, LATER)[0]).expect("a report");
     assert!(report.contains("lost@target.test") && !report.contains("good@target.test"), "{report}");
     mended.await_empty(SOON);
     mended.stop();
-    assert_eq!(contents.load(Ordering::SeqCst), 2, "the message, and the other one (kills: {kills})");
+    assert_eq!(contents.load(Ordering::SeqCst), 1, "kills: {kills}");
     let delivered = Logs::new(scratch.join("bounces/logs")).of_type("Delivery");
     let of_good = delivered.iter().filter(|record| record["recipient"] == "good@target.test").count();
     // A kill takes what was to be told once the report was accepted.

@@ -108,3 +108,22 @@ fn without_the_option_it_is_a_failure_like_any_other() {
     setup.sink.await_arrivals(1, SOON);
     setup.relay.stop();
 }
+
+/// The sources of a domain's pool are told before any mail goes.
+#[test]
+fn who_asks_why_is_told_the_sources_of_the_pool() {
+    let setup = Setup::new("");
+    let server = format!("http://{}", setup.relay.http());
+    let kcli = |verb: &str| {
+        let launch = Launch::verb("kcli").env("KUMO_KCLI_ENDPOINT", &server).arg(verb).arg("target.test");
+        launch.run().success().stdout
+    };
+    let why = kcli("why");
+    for source in ["sick", "well"] {
+        let way = format!("  way         {source}->mx_list:");
+        assert!(why.contains(&way) && !why.contains("unspecified"), "{why}");
+    }
+    let way = kcli("resolve-egress-path");
+    assert!(way.contains("unspecified->mx_list:") && way.contains("sick, well\n"), "{way}");
+    setup.relay.stop();
+}

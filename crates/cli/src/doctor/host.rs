@@ -1,9 +1,10 @@
-//! What is judged of the machine: limits of the kernel, clock, disk.
+//! What is judged of the machine: its addresses, limits of the kernel, clock, disk.
 //!
 //! In: facts, as `host_facts` gathers them. Out: findings. Pure.
 
 use super::finding::Finding;
 use core::time::Duration;
+use std::net::IpAddr;
 use store::Free;
 
 /// Limits of this process and of the kernel; what is not told is absent.
@@ -34,6 +35,30 @@ pub(super) struct DiskFacts {
     /// Times of small writes, each with its sync; or why there are none.
     pub syncs: Result<Vec<Duration>, String>,
     pub free: Option<Free>,
+}
+
+/// What the system says of an address that mail is to be sent from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SourceBound {
+    Here,
+    Elsewhere,
+    Unknown(String),
+}
+
+/// A `source_address`: without it on this host nothing goes by that source.
+pub(super) fn source(ip: IpAddr, found: &SourceBound) -> Finding {
+    match found {
+        SourceBound::Here => Finding::ok("source", ip, "an address of this host"),
+        SourceBound::Elsewhere => Finding::problem(
+            "source",
+            ip,
+            "no address of this host: what is to be sent from it waits",
+            "give it to an interface (ip address add), or correct source_address in sources.toml",
+        ),
+        SourceBound::Unknown(why) => {
+            Finding::warning("source", ip, format!("whether this host has it is not known: {why}"), "ask again later")
+        }
+    }
 }
 
 /// Limits.
@@ -170,6 +195,13 @@ mod tests {
     fn verdicts(found: &[Finding]) -> Vec<Verdict> {
         assert!(found.iter().all(|finding| (finding.verdict == Well) == finding.fix.is_none()), "{found:?}");
         found.iter().map(|finding| finding.verdict).collect()
+    }
+
+    #[test]
+    fn mail_is_sent_from_addresses_of_this_host() {
+        let judged = [SourceBound::Here, SourceBound::Elsewhere, SourceBound::Unknown("why".to_owned())];
+        let judged = judged.map(|found| source(IpAddr::from([192, 0, 2, 1]), &found));
+        assert_eq!(verdicts(&judged), [Well, Problem, Warning]);
     }
 
     #[test]

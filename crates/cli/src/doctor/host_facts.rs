@@ -3,10 +3,11 @@
 //! In: nothing, or a folder. Out: facts for `host`. What cannot be found out is absent, or says why. Bounded: a program has
 //! [`PROGRAM_MAX`], a disk [`SYNCS_TIME_MAX`] and one sync more. The folder is left as it was.
 
-use super::host::{ClockState, DiskFacts, Limits};
+use super::host::{ClockState, DiskFacts, Limits, SourceBound};
 use nix::sys::resource::{Resource, getrlimit};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -26,6 +27,15 @@ pub(super) fn limits() -> Limits {
         somaxconn: one("net/core/somaxconn"),
         ports,
         tracked,
+    }
+}
+
+/// Whether a connection may begin at that address.
+pub(super) fn begins_at(ip: IpAddr) -> SourceBound {
+    match TcpListener::bind((ip, 0)) {
+        Ok(_) => SourceBound::Here,
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => SourceBound::Elsewhere,
+        Err(error) => SourceBound::Unknown(error.to_string()),
     }
 }
 

@@ -98,6 +98,12 @@ pub(super) fn out(found: &[Out]) -> Vec<Finding> {
 pub(super) fn listener(found: &In) -> Finding {
     let In { listen, hostname, state } = found;
     match state {
+        InState::Answers(said) if !said.greeting.starts_with('2') => Finding::warning(
+            "port in",
+            listen,
+            format!("who answers takes nobody now: {}", said.greeting),
+            "the text says why; of a server of ours `kcli check-readiness` and its log say more",
+        ),
         InState::Answers(said) => {
             let name = said.greeting.split_ascii_whitespace().nth(1).unwrap_or_default();
             match name.eq_ignore_ascii_case(hostname) {

@@ -21,6 +21,8 @@ pub(super) struct Subject {
     pub hostname: String,
     /// Addresses it sends from, and what it says in EHLO there.
     pub sources: BTreeMap<IpAddr, String>,
+    /// Those that its configuration binds: they are to be addresses of this host.
+    pub bound: Vec<IpAddr>,
     /// Domains it sends for.
     pub domains: Vec<String>,
     pub keys: Vec<SigningKeyFile>,
@@ -54,6 +56,7 @@ impl Subject {
         let mut subject = Subject { hostname: hostname.clone(), domains: given.domains, ..Subject::default() };
         if let Some(folder) = folder {
             subject.add_sources(&table(&folder.join("sources.toml"))?);
+            subject.bound = subject.sources.keys().copied().collect();
             for name in ["dkim.toml", "dkim_data.toml"] {
                 subject.add_keys(&table(&folder.join(name))?);
             }
@@ -156,6 +159,11 @@ mod tests {
         let expected = [named("192.0.2.1", "a.example.com"), named("192.0.2.9", "other.example")];
         assert_eq!(found.sources, expected.into_iter().collect());
         assert_eq!(found.domains[3], "shop.example");
+        assert_eq!(
+            found.bound,
+            [ip("192.0.2.1"), ip("2001:db8::1")],
+            "what the command line names may be before a router"
+        );
     }
 
     #[test]

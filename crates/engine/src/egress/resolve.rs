@@ -24,6 +24,8 @@ pub struct ResolvedPath {
     pub queue_config: Arc<QueueConfig>,
     /// The path's configuration.
     pub path: EgressPath,
+    /// Names of the sources of the queue's pool, which mail goes by whatever source was asked about; or why nobody knows them.
+    pub pool_sources: Result<Vec<String>, PolicyError>,
 }
 
 impl Engine {
@@ -51,7 +53,9 @@ impl Engine {
         };
         let path = self.path(domain, source, &site).await?;
         let ready_name = format!("{source}->{site}@{}", suffix(&queue_config.protocol));
-        Ok(ResolvedPath { exchangers, ready_name, queue_config, path })
+        let pool = self.pool(queue_config.egress_pool()).await;
+        let pool_sources = pool.map(|pool| pool.entries.into_iter().map(|entry| entry.name).collect());
+        Ok(ResolvedPath { exchangers, ready_name, queue_config, path, pool_sources })
     }
 
     async fn exchangers_of(&self, domain: &str) -> Option<Arc<MailExchangers>> {

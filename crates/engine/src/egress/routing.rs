@@ -22,21 +22,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Engine {
-    /// Makes sure that a queue has its configuration before a message for it is accepted.
+    /// Makes sure that a queue has its configuration before a message for it is accepted, if policy answers soon. One that asks DNS may
+    /// take its time, and whoever sends is not to wait for the names of others: then the message is accepted, and waits in its queue
+    /// for the configuration.
     pub(crate) async fn configure(&self, name: &str) -> Result<(), PolicyError> {
         let (key, known) = self.with_queue(|q, now| {
             let key = q.queue(now.mono, name);
             (key, q.config(key).is_some())
         });
-        if !known {
-            let begun = self.clock.mono();
-            let config = self.ask_queue_config(name).await?;
-            let ended = self.with_queue(|q, now| {
-                q.configured(now, key, config);
-                now.mono
-            });
-            self.metrics.latencies.queue_resolve.observe(ended.saturating_since(begun).as_secs_f64());
+        if known {
+            return Ok(());
         }
+        let begun = self.clock.mono();
+        let patience = self.common.patience.for_one(begun);
+        let Ok(config) = tokio::time::timeout(patience, self.ask_queue_config(name)).await else {
+            self.common.patience.note_slow(self.clock.mono());
+            tracing::info!(
+                "queue {name}: no answer of get_queue_config within {patience:?}: its mail is accepted and waits for it"
+            );
+            return Ok(());
+        };
+        let config = config?;
+        let ended = self.with_queue(|q, now| {
+            q.configured(now, key, config);
+            now.mono
+        });
+        self.metrics.latencies.queue_resolve.observe(ended.saturating_since(begun).as_secs_f64());
         Ok(())
     }
 
@@ -44,7 +55,15 @@ impl Engine {
     pub(crate) fn configure_later(&self, key: QueueKey, name: Arc<str>) {
         let engine = self.clone();
         self.deliveries.spawn(async move {
-            let asked = Guarded(Box::pin(engine.ask_queue_config(&name)));
+            let asked = Guarded(Box::pin(async {
+                // Those that ask nobody do not stand behind those that ask DNS.
+                let turns = engine.asks_policy(&name).then_some(&engine.common.patience.turns);
+                let _turn = match turns {
+                    Some(turns) => turns.acquire().await.ok(),
+                    None => None,
+                };
+                engine.ask_queue_config(&name).await
+            }));
             let Some(answer) = engine.stop.unless_requested(asked).await else { return };
             match answer {
                 Some(Ok(config)) => engine.with_queue(|q, now| q.configured(now, key, config)),
@@ -76,6 +95,12 @@ impl Engine {
     fn no_route(&self, key: QueueKey, name: &str, failure: RouteFailure) {
         tracing::warn!("queue {name}: {}", failure.reply);
         self.with_queue(|q, now| q.unroutable(now, key, failure));
+    }
+
+    /// Whether a handler says how such a queue is configured.
+    fn asks_policy(&self, name: &str) -> bool {
+        let is_own = xfer::target_of(name).is_some() || name == GENERATOR || name == DEFERRED;
+        !is_own && self.interest.has(Event::QueueConfig)
     }
 
     pub(crate) async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
@@ -187,7 +212,7 @@ impl Engine {
         Ok(exchangers)
     }
 
-    async fn pool(&self, name: &str) -> Result<EgressPool, PolicyError> {
+    pub(crate) async fn pool(&self, name: &str) -> Result<EgressPool, PolicyError> {
         match name {
             UNSPECIFIED => Ok(EgressPool::unspecified()),
             _ => self.policy.get_egress_pool(name.to_owned()).await,

@@ -17,7 +17,7 @@ use message::TlsDemand;
 use net::dane::TlsaSet;
 use net::tls_client::Verification;
 use queue::Opening;
-use route::{Candidate, DnsError, StsMode, TlsaRecord};
+use route::{Candidate, DnsError, Resolver, StsMode, TlsaRecord};
 use std::sync::Arc;
 
 /// The demands on a session with one host.
@@ -85,6 +85,10 @@ impl Engine {
         };
         if path.enable_dane {
             self.metrics.dane_result_count.with_label_values(&[dane.label()]).inc();
+            let is_in_vain = matches!(dane, Dane::InsecureChain) && !self.mx.validates();
+            if is_in_vain && self.common.dane_is_in_vain.set(()).is_ok() {
+                tracing::warn!("{IN_VAIN}");
+            }
         }
         let found = match dane {
             Dane::Failed(why) => return Err(why),
@@ -197,6 +201,10 @@ fn waived(path: &EgressPath, is_secure: bool) -> Security {
     };
     Security { enable_tls, verification: Verification::of(enable_tls), ..under_sts(path, StsMode::None, is_secure) }
 }
+
+/// What is said of `enable_dane` where nobody validates.
+const IN_VAIN: &str = "enable_dane has no effect where nobody looks whether DNSSEC vouches for names, as here: \
+     kumo.dns.configure_resolver { options = { validate = true } } does";
 
 #[cfg(test)]
 mod tests {

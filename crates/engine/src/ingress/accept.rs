@@ -161,22 +161,28 @@ impl Engine {
         self.commit(vec![prepared]).await.map(|_| ())
     }
 
+    /// The same for a report of ours, into a queue that may have no configuration: there it waits as other mail does, while policy has
+    /// none for it. Whom it tells of could wait nowhere.
+    pub(crate) async fn accept_report(&self, draft: Draft) -> Result<(), Refusal> {
+        let queue = own_queue(&draft)?;
+        self.commit(vec![self.prepare_into(queue, draft, false)]).await.map(|_| ())
+    }
+
     /// Everything about a message of our own or of policy's making that can fail, but for its commit.
-    pub(crate) async fn prepare_own(&self, mut draft: Draft, deferred: bool) -> Result<Prepared, Refusal> {
-        let fault = |error: String| {
-            tracing::error!("{}: {error}", draft.id);
-            refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error))
-        };
-        check_recipients(&draft)?;
-        let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| fault(e.to_string()))?;
+    pub(crate) async fn prepare_own(&self, draft: Draft, deferred: bool) -> Result<Prepared, Refusal> {
+        let queue = own_queue(&draft)?;
         if queue != NULL_QUEUE {
             self.configure(&queue).await.map_err(|e| {
                 tracing::error!("{}: {e}", draft.id);
                 refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), e.in_one_line()))
             })?;
         }
+        Ok(self.prepare_into(queue, draft, deferred))
+    }
+
+    fn prepare_into(&self, queue: String, mut draft: Draft, deferred: bool) -> Prepared {
         let deferred = self.plan(&mut draft) && deferred;
-        Ok(Prepared { sealed: draft.seal(), queue, besides: Besides::default(), deferred })
+        Prepared { sealed: draft.seal(), queue, besides: Besides::default(), deferred }
     }
 
     /// The transaction, and the recipients of each message to be: `smtp_server_data`, then what `smtp_server_split_transaction` or
@@ -413,6 +419,15 @@ fn shown(prepared: &Prepared) -> serde_json::Value {
         "log_oob": matches!(report, Some(Report::Bounce(_))),
         "was_arf_or_oob": report.is_some(),
         "will_enqueue": is_kept,
+    })
+}
+
+/// The queue of a message of our own or of policy's making.
+fn own_queue(draft: &Draft) -> Result<String, Refusal> {
+    check_recipients(draft)?;
+    QueueName::text_for(&draft.envelope, &draft.meta).map_err(|error| {
+        tracing::error!("{}: {error}", draft.id);
+        refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error.to_string()))
     })
 }
 

@@ -11,7 +11,7 @@ use crate::ingress::session::{self, Ends};
 use arc_swap::ArcSwap;
 use config::{EsmtpListener, HostPort, ListenerParams};
 use net::Stream;
-use net::identity::Identity;
+use net::identity::{Identities, Identity};
 use net::proxied::read_header;
 use net::tls::TlsError;
 use policy::{ConnMeta, Event, Interest, PolicyError};
@@ -73,6 +73,8 @@ pub(crate) struct Profile {
     pub settings: Arc<Settings>,
     pub hostname: String,
     pub tls: Identity,
+    /// Of sessions whose options name others.
+    identities: Arc<Identities>,
 }
 
 /// Counts a session while it lives, also when its task panics.
@@ -201,9 +203,15 @@ impl Profile {
             [&params.tls_certificate, &params.tls_private_key, &params.tls_required_client_ca].map(Clone::clone)
         };
         if identity(&params) == identity(&self.params) {
-            return Ok(Arc::new(with_identity(engine, params, self.tls.clone(), engine.interest.now())));
+            return Ok(Arc::new(with_identity(
+                engine,
+                params,
+                self.tls.clone(),
+                &self.identities,
+                engine.interest.now(),
+            )));
         }
-        profile(engine, params, engine.interest.now()).map(Arc::new)
+        profile_among(engine, params, &self.identities, engine.interest.now()).map(Arc::new)
     }
 
     /// The same, where policy wants something else for this session (`smtp_server_get_dynamic_parameters`).
@@ -272,16 +280,31 @@ pub(crate) async fn refuse(mut stream: Stream, reply: &smtp_wire::Reply, _slot: 
 }
 
 fn profile(engine: &Engine, params: ListenerParams, interest: Interest) -> Result<Profile, ServiceError> {
-    let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
-    let identity = (params.tls_certificate.as_ref(), params.tls_private_key.as_ref());
-    let tls = Identity::new(identity, params.tls_required_client_ca.as_ref(), &hostname)?;
-    Ok(with_identity(engine, params, tls, interest))
+    profile_among(engine, params, &Arc::default(), interest)
 }
 
-fn with_identity(engine: &Engine, params: ListenerParams, tls: Identity, interest: Interest) -> Profile {
+fn profile_among(
+    engine: &Engine,
+    params: ListenerParams,
+    identities: &Arc<Identities>,
+    interest: Interest,
+) -> Result<Profile, ServiceError> {
+    let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
+    let identity = (params.tls_certificate.as_ref(), params.tls_private_key.as_ref());
+    let tls = identities.get(identity, params.tls_required_client_ca.as_ref(), &hostname)?;
+    Ok(with_identity(engine, params, tls, identities, interest))
+}
+
+fn with_identity(
+    engine: &Engine,
+    params: ListenerParams,
+    tls: Identity,
+    identities: &Arc<Identities>,
+    interest: Interest,
+) -> Profile {
     let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
     let settings = Arc::new(settings(&params, &hostname, interest));
-    Profile { params, settings, hostname, tls }
+    Profile { params, settings, hostname, tls, identities: identities.clone() }
 }
 
 fn settings(params: &ListenerParams, hostname: &str, interest: Interest) -> Settings {

@@ -336,8 +336,12 @@ impl Driver {
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
         let identity = self.profile.tls.clone();
         let handshake = async { plain.accept_tls(&identity.acceptor().await).await };
+        let patience = self.profile.params.client_timeout.get();
         let (stream, facts) = tokio::select! {
-            done = tokio::time::timeout(self.profile.params.client_timeout.get(), handshake) => done??,
+            done = tokio::time::timeout(patience, handshake) => {
+                let failed = |error: &io::Error| tracing::info!("no TLS with the client {}: {error}", self.ends[0]);
+                done.map_err(io::Error::from).flatten().inspect_err(failed)?
+            }
             // There is nobody who could be told.
             () = self.engine.stop.over_for(Some(HEAR_OUT)) => return Err(io::ErrorKind::TimedOut.into()),
         };

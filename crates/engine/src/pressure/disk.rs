@@ -6,6 +6,7 @@
 use config::{MinFree, WhenFull};
 use policy::Startup;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Free;
@@ -22,6 +23,9 @@ pub struct Volume {
     pub min_free_space: MinFree,
     /// Inodes that must be free.
     pub min_free_inodes: MinFree,
+    /// It is in use as long as the program runs: another directory in its place, or none, would lose what is in it. A log's is made
+    /// anew.
+    pub must_stay: bool,
 }
 
 impl Volume {
@@ -33,6 +37,7 @@ impl Volume {
             path: spool_dir.to_owned(),
             min_free_space: spool.min_free_space,
             min_free_inodes: spool.min_free_inodes,
+            must_stay: true,
         });
         let logs = startup.local_logs.iter().filter(|logs| logs.when_full == WhenFull::Wait).flat_map(|logs| {
             let of_types = logs.per_record.values().filter_map(|of_type| of_type.log_dir.clone());
@@ -41,6 +46,7 @@ impl Volume {
                 path: dir,
                 min_free_space: logs.min_free_space,
                 min_free_inodes: logs.min_free_inodes,
+                must_stay: false,
             })
         });
         let accounts = startup.acct_log.iter().map(|log| Volume {
@@ -48,6 +54,7 @@ impl Volume {
             path: log.log_dir.clone(),
             min_free_space: log.min_free_space,
             min_free_inodes: log.min_free_inodes,
+            must_stay: false,
         });
         spools.chain(logs).chain(accounts).collect()
     }
@@ -135,27 +142,53 @@ impl Volume {
 pub(super) struct Looker<M> {
     path: PathBuf,
     measure: M,
-    under_way: Option<JoinHandle<io::Result<Free>>>,
+    under_way: Option<JoinHandle<io::Result<Seen>>>,
+    /// Which directory was there when it was looked at first.
+    found: Option<Directory>,
+    must_stay: bool,
 }
 
+/// Device and inode.
+type Directory = (u64, u64);
+/// The room there is, and the directory that has it.
+type Seen = (Free, Option<Directory>);
+
 impl<M: Fn(&Path) -> io::Result<Free> + Clone + Send + 'static> Looker<M> {
-    pub fn new(path: PathBuf, measure: M) -> Looker<M> {
-        Looker { path, measure, under_way: None }
+    pub fn new(path: PathBuf, must_stay: bool, measure: M) -> Looker<M> {
+        Looker { path, measure, under_way: None, found: None, must_stay }
     }
 
     /// The next look; [`Look::Silent`] after `patience`, and then again until the call has come back.
     pub async fn look(&mut self, patience: Duration) -> Look {
         let under_way = self.under_way.get_or_insert_with(|| {
-            let (path, measure) = (self.path.clone(), self.measure.clone());
-            tokio::task::spawn_blocking(move || measure(&path))
+            let (path, measure, found) = (self.path.clone(), self.measure.clone(), self.found);
+            tokio::task::spawn_blocking(move || {
+                let now = directory(&path)?;
+                match found.is_some() && now != found {
+                    true => Err(io::Error::other(if now.is_none() { REMOVED } else { REPLACED })),
+                    false => measure(&path).map(|free| (free, now)),
+                }
+            })
         });
         let Ok(ended) = tokio::time::timeout(patience, under_way).await else { return Look::Silent };
         self.under_way = None;
         match ended {
-            Ok(Ok(free)) => Look::Free(free),
+            Ok(Ok((free, found))) => {
+                self.found = self.found.or(found).filter(|_| self.must_stay);
+                Look::Free(free)
+            }
             Ok(Err(error)) => Look::Failed(error),
             Err(panicked) => Look::Failed(io::Error::other(panicked)),
         }
+    }
+}
+
+/// The directory that is there, if one is.
+fn directory(path: &Path) -> io::Result<Option<Directory>> {
+    match std::fs::metadata(path) {
+        Ok(found) => Ok(Some((found.dev(), found.ino()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -172,6 +205,9 @@ pub(super) fn measure(path: &Path) -> io::Result<Free> {
     Err(absent)
 }
 
+/// What is said of a directory that is not what it was: what is written goes to files that nobody finds again.
+const REMOVED: &str = "the directory was there, and is gone";
+const REPLACED: &str = "another directory is there now: it was moved, removed or mounted over while it was in use";
 /// Good looks in a row before mail is taken again.
 const GOOD_LOOKS: u32 = 2;
 
@@ -181,7 +217,13 @@ mod tests {
 
     fn judge(space: MinFree, inodes: MinFree) -> Judge {
         let path = PathBuf::from("/var/spool/x");
-        Judge::new(Volume { name: "data spool".into(), path, min_free_space: space, min_free_inodes: inodes })
+        Judge::new(Volume {
+            name: "data spool".into(),
+            path,
+            min_free_space: space,
+            min_free_inodes: inodes,
+            must_stay: true,
+        })
     }
 
     fn look(octets: u64, inodes: u64) -> Look {
@@ -242,7 +284,7 @@ mod tests {
         let answers = std::sync::Arc::new(std::sync::Mutex::new(answers));
         let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let counted = calls.clone();
-        let mut looker = Looker::new(PathBuf::from("/"), move |_: &Path| {
+        let mut looker = Looker::new(PathBuf::from("/"), true, move |_: &Path| {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             answers.lock().expect("no panic").recv().map_err(io::Error::other)
         });
@@ -255,6 +297,28 @@ mod tests {
         drop(answer);
         assert!(matches!(looker.look(Duration::from_secs(20)).await, Look::Failed(_)));
         assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_goes_is_no_room() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let path = dir.path().join("spool");
+        let mut looker = Looker::new(path.clone(), true, measure);
+        let patience = Duration::from_secs(20);
+        assert!(matches!(looker.look(patience).await, Look::Free(_)), "not there yet");
+        std::fs::create_dir(&path).expect("made");
+        assert!(matches!(looker.look(patience).await, Look::Free(_)));
+        let said = |look: Look| match look {
+            Look::Failed(error) => error.to_string(),
+            _ => "a look".to_owned(),
+        };
+        std::fs::rename(&path, dir.path().join("moved")).expect("moved");
+        assert_eq!(said(looker.look(patience).await), REMOVED);
+        std::fs::create_dir(&path).expect("made");
+        assert_eq!(said(looker.look(patience).await), REPLACED);
+        std::fs::remove_dir(&path).expect("removed");
+        std::fs::rename(dir.path().join("moved"), &path).expect("back");
+        assert!(matches!(looker.look(patience).await, Look::Free(_)), "it is the same again");
     }
 
     #[test]

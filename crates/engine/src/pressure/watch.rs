@@ -146,7 +146,7 @@ impl Engine {
 
     async fn look_at_volume(&self, volume: &Volume, judge: &mut Judge, seen: oneshot::Sender<()>) {
         let mut seen = Some(seen);
-        let mut looker = Looker::new(volume.path.clone(), measure);
+        let mut looker = Looker::new(volume.path.clone(), volume.must_stay, measure);
         loop {
             let look = looker.look(DISK_PATIENCE).await;
             self.take_look(volume, judge, &look);

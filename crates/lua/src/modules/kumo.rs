@@ -4,7 +4,7 @@
 
 use crate::api::Proof::{Example, Test};
 use crate::api::{Function, Module, function};
-use crate::context::Host;
+use crate::context::{Host, REASONS_MAX};
 use crate::convert;
 use crate::modules::api::administer;
 use crate::modules::secrets::{HasKeys, fetch};
@@ -278,8 +278,8 @@ const FUNCTIONS: &[Function] = &[
     function!(
         "kumo",
         "validation_failed",
-        "()",
-        "In `validate_config`: the policy is not sound, for reasons that the handler printed.",
+        "([reason])",
+        "In `validate_config`: the policy is not sound, for this reason, or for those that the handler printed.",
         Test("crates/lua/tests/scripts/startup.rs::validation_runs_the_handlers_that_judge"),
         validation_failed
     ),
@@ -354,9 +354,10 @@ fn bump_config_epoch(lua: &Lua, _: ()) -> mlua::Result<()> {
     Ok(())
 }
 
-fn validation_failed(lua: &Lua, _: ()) -> mlua::Result<()> {
+fn validation_failed(lua: &Lua, reason: Option<String>) -> mlua::Result<()> {
     if let Some(mut host) = lua.app_data_mut::<Host>() {
-        host.is_invalid = true;
+        let said = host.invalid.get_or_insert_default();
+        said.extend(reason.filter(|_| said.len() < REASONS_MAX));
     }
     Ok(())
 }

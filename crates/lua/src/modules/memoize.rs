@@ -82,7 +82,15 @@ async fn populate(
     match found {
         Found::Value(value) => value.give(lua),
         Found::Missing(task) => {
-            let value = compute(lua, memo, function, arguments).await?;
+            let value = match (compute(lua, memo, function, arguments).await, task.old(memo, epoch)) {
+                (Ok(value), _) => value,
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(old)) => {
+                    let name = &memo.options.name;
+                    tracing::error!(target: "lua", "kumo.memoize `{name}`: what it had before counts on: {error}");
+                    old
+                }
+            };
             memo.keep(&key, task, value.clone(), epoch);
             value.give(lua)
         }

@@ -16,7 +16,7 @@ use mlua::{Lua, Value};
 use net::dns::MxCache;
 use route::RoutingDomain;
 use shaping::{Assembly, Document, LoadOptions, NAMED_SITES_MEDIA_TYPE, Problem, Resolved, Severity, ShapingError};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -80,8 +80,9 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
     let mut assembly = Assembly::new(documents, options).map_err(mlua::Error::external)?;
     missing.into_iter().for_each(|(severity, problem)| assembly.report(severity, problem));
     let mut sites = sites(&lua, assembly.domains().map(str::to_owned).collect()).await?;
-    if lua.globals().get::<Option<bool>>("_VALIDATING_CONFIG")?.unwrap_or(false) {
-        take_for_sites(&mut sites, &mut assembly, dns_fail);
+    match lua.globals().get::<Option<bool>>("_VALIDATING_CONFIG")?.unwrap_or(false) {
+        true => take_for_sites(&mut sites, &mut assembly, dns_fail),
+        false => commons(&lua)?.shaping_sites.say(&sites),
     }
     let unknown = || Resolved::Failed("no answer in time".to_owned());
     let shaping = assembly.build(&|domain| sites.get(domain).cloned().unwrap_or_else(unknown));
@@ -103,6 +104,36 @@ fn last_good(lua: &Lua, url: &str, now: mlua::Result<Document>) -> mlua::Result<
             }
             None => Ok(Err(why)),
         },
+    }
+}
+
+/// The domains whose sites nobody knew when they were asked for last.
+#[derive(Default)]
+pub(crate) struct UnknownSites(Mutex<BTreeSet<String>>);
+
+impl UnknownSites {
+    /// Says which they are, when they are others than before.
+    fn say(&self, sites: &HashMap<String, Resolved>) {
+        let failed = sites.iter().filter_map(|(domain, site)| match site {
+            Resolved::Failed(why) => Some((domain.clone(), why)),
+            Resolved::Site(_) | Resolved::NullMx => None,
+        });
+        let failed: BTreeMap<String, &String> = failed.collect();
+        let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !failed.keys().eq(before.iter()) {
+            let named: Vec<String> =
+                failed.iter().take(NAMED_MAX).map(|(domain, why)| format!("{domain}: {why}")).collect();
+            match failed.len() {
+                0 => tracing::info!(target: "lua", "kumo.shaping.load: the sites of all domains are known again"),
+                count => tracing::warn!(
+                    target: "lua",
+                    "kumo.shaping.load: the sites of {count} domains cannot be found out, and what is said of them counts for them alone: {}{}",
+                    named.join("; "),
+                    if count > named.len() { "; ..." } else { "" }
+                ),
+            }
+            *before = failed.into_keys().collect();
+        }
     }
 }
 
@@ -225,6 +256,8 @@ async fn site(cache: &MxCache, domain: &str) -> Resolved {
     }
 }
 
+/// Domains that are named in one line.
+const NAMED_MAX: usize = 10;
 /// The name of the file that is carried in the program.
 const BUILT_IN: &str = "postrider:shaping.toml";
 /// Where KumoMTA installs its default rules.

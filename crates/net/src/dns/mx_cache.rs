@@ -125,6 +125,10 @@ impl Resolver for MxCache {
     fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
         Box::pin(MxCache::tlsa(self, name))
     }
+
+    fn validates(&self) -> bool {
+        self.resolver.validates()
+    }
 }
 
 /// A domain's place in the cache: empty while the first one asks.

@@ -7,7 +7,7 @@
 
 use crate::egress::carrier::Lent;
 use config::MaildirProtocol;
-use minijinja::value::{Serde, Value};
+use minijinja::value::Value;
 use minijinja::{Environment, ErrorKind, Output, State, context};
 use queue::QueueName;
 use smtp_wire::Mailbox;
@@ -61,7 +61,7 @@ impl Template {
         let QueueName { campaign, tenant, domain, routing_domain } = QueueName::parse(&message.queue);
         let sender = message.draft.envelope.sender.0.as_ref();
         let values = context! {
-            meta => Value::from(Serde(message.draft.meta.as_map())),
+            meta => Value::from_serialize(message.draft.meta.as_map()),
             queue => &*message.queue,
             campaign, tenant, domain, routing_domain,
             local_part => recipient.user().into_owned(),
@@ -88,7 +88,7 @@ impl fmt::Debug for Template {
 }
 
 /// Writes a value into the path, or refuses it.
-fn write_value(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+fn write_value(out: &mut Output<'_>, _: &State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
     let text = if value.is_undefined() { String::new() } else { value.to_string() };
     if text.contains(NOTHING) || (!value.is_safe() && !stays_in_place(&text)) {
         let refused = minijinja::Error::new(ErrorKind::InvalidOperation, "a value was refused");
