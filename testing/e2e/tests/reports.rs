@@ -61,7 +61,7 @@ fn a_complaint_is_logged_in_place_of_its_reception_and_relayed_where_that_is_per
     assert_eq!(feedback.len(), 1);
     let report = &feedback[0]["feedback_report"];
     assert_eq!((&report["feedback_type"], &report["version"]), (&"abuse".into(), &"1".into()), "{report}");
-    assert_eq!(report["original_rcpto_to"], serde_json::json!(["one@example.net"]));
+    assert_eq!(report["original_rcpto_to"], serde_json::json!(["<one@example.net>"]));
     assert_eq!(report["arrival_date"], "2026-11-21T10:00:00Z");
     assert_eq!((&feedback[0]["response"]["code"], &feedback[0]["recipient"]), (&250.into(), &"fbl@report.test".into()));
     assert!(logs.of_type("Reception").is_empty(), "a complaint has no Reception");
