@@ -32,11 +32,11 @@ fn a_policy_is_read_again_and_what_does_not_load_changes_nothing() {
     loaded.policy.reload(&mut |_, _| Ok(())).expect("reads again");
     assert_eq!(pool().as_deref(), Some("b1"));
     let wrong_init = script("c") + " kumo.on('init', function() kumo.start_http_listener { listen = 7 } end)";
-    let invalid = script("c") + " kumo.on('validate_config', function() kumo.validation_failed() end)";
+    let invalid = script("c") + " kumo.on('validate_config', function() kumo.validation_failed('x is amiss') end)";
     for (text, says) in [
         ("this is no Lua", "policy.lua"),
         (&wrong_init, "listen"),
-        (&invalid, "its own validation failed"),
+        (&invalid, "its own validation failed; x is amiss"),
         (&script("c"), "not this one"),
     ] {
         std::fs::write(&file, text).expect("writes");
@@ -45,6 +45,33 @@ fn a_policy_is_read_again_and_what_does_not_load_changes_nothing() {
         assert!(error.contains(says), "{error}");
     }
     assert_eq!(pool().as_deref(), Some("b2"));
+}
+
+/// With `keep_on_error` a file that was readable once is as it was then while it is not.
+#[test]
+fn what_cannot_be_read_any_more_counts_on() {
+    let (folder, path) = file("");
+    let data = folder.path().join("data");
+    std::fs::write(&data, "a").expect("writes");
+    let text = |option: &str| {
+        format!(
+            "local kumo = require 'kumo' local read = kumo.memoize(function() local f = assert(io.open '{}') \
+             local text = f:read 'a' f:close() return text end, {{ name = 'data', ttl = 0, capacity = 4{option} }}) \
+             kumo.on('get_queue_config', function() return kumo.make_queue_config {{ egress_pool = read() }} end)",
+            data.display()
+        )
+    };
+    for (option, counts_on) in [(", keep_on_error = true", true), ("", false)] {
+        std::fs::write(&data, "a").expect("writes");
+        std::fs::write(&path, text(option)).expect("writes");
+        let (policy, _) = LuaPolicy::load(&path).expect("sound");
+        let pool = || now(policy.get_queue_config(parts())).map(|config| config.egress_pool).ok().flatten();
+        assert_eq!(pool().as_deref(), Some("a"));
+        std::fs::remove_file(&data).expect("removes");
+        assert_eq!(pool().as_deref(), counts_on.then_some("a"), "{option}");
+        std::fs::write(&data, "b").expect("writes");
+        assert_eq!(pool().as_deref(), Some("b"), "it is looked at again each time");
+    }
 }
 
 /// What a policy keeps that is only tried out is of no use to the one in force, nor to the next that is tried.
