@@ -15,6 +15,6 @@ kumo.on('smtp_server_message_received', function(msg)
 end)
 
 kumo.on('get_queue_config', function()
-  local path = start.dir .. "/box/{{ meta.at|dateformat(format='%Y-%m', tz='UTC') }}/{{ meta.colour|urlencode }}"
+  local path = start.dir .. "/box/{{ meta.at|dateformat(format='[year]-[month]', tz='UTC') }}/{{ meta.colour|urlencode }}"
   return kumo.make_queue_config { protocol = { maildir_path = path } }
 end)
