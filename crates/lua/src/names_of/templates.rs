@@ -35,7 +35,7 @@ const FILTERS: &[Name] = &[
         "template.dateformat",
         "value|dateformat(format='medium', tz=nil)",
         "The date of a moment: `short` is `2026-11-25`, `medium` `Nov 25 2026`, `long` `November 25 2026`, `full` \
-         has the day of the week, and any other format is one of `strftime`. `tz` is the name of a zone, the value's \
+         has the day of the week, and any other is put together as `[day].[month].[year]`. `tz` is the name of a zone, the value's \
          own when absent.",
         HAVE,
     ),
