@@ -326,7 +326,7 @@ impl QueueCore {
             }
             if !self.leases.take(&ready.leases, key, !ready.connections.is_empty()) {
                 ready.lease_awaited_since.get_or_insert(now.wall);
-                let name = (ready.connections.is_empty() && ready.has_namesakes()).then(|| ready.name.clone());
+                let name = (ready.connections.is_empty() && ready.shared_limit().is_some()).then(|| ready.name.clone());
                 return name.into_iter().for_each(|name| self.rouse_idle(&name, key));
             }
             let leases = ready.leases.clone();
@@ -343,7 +343,8 @@ impl QueueCore {
 
     /// One that has no connection waits for those of its namesakes: one of these that has nothing to do ends, unless one goes already.
     fn rouse_idle(&mut self, name: &str, who: ReadyKey) {
-        let others: Vec<ReadyKey> = self.ready_named(name).filter(|key| *key != who).collect();
+        let others: Vec<ReadyKey> =
+            self.ready_named(name).filter(|key| *key != who).take(NAMESAKES_ASKED_MAX).collect();
         for key in others {
             let Some(ready) = self.ready.get_mut(&key).filter(|ready| self.leases.are_missed(&ready.leases)) else {
                 continue;
@@ -358,22 +359,32 @@ impl QueueCore {
     }
 
     /// Destinations that must not be mixed have ready queues of their own; of one name, they are one site to its operator, and to
-    /// the options of the path.
+    /// the options of the path. There may be very many of one name, which others can bring about: mostly none but the new one changes.
+    pub(crate) fn join_namesakes(&mut self, key: ReadyKey, name: &str) {
+        let Some(other) = self.ready_named(name).find(|other| *other != key) else { return };
+        let known = self.ready.get(&other).and_then(|other| other.shared_limit());
+        let own = self.ready.get(&key).map(|ready| ready.leg.path.connection_limit.limit);
+        match known.filter(|limit| own.is_some_and(|own| own <= *limit)) {
+            Some(limit) => self.share_with(key, limit),
+            None => self.share_connections(name),
+        }
+    }
+
+    /// The largest `connection_limit` of a name is that of all.
     pub(crate) fn share_connections(&mut self, name: &str) {
         let namesakes: Vec<ReadyKey> = self.ready_named(name).collect();
-        if namesakes.len() < 2 {
-            return;
-        }
         let limits = namesakes.iter().filter_map(|key| Some(self.ready.get(key)?.leg.path.connection_limit.limit));
         let limit = limits.max().unwrap_or_default();
-        for key in namesakes {
-            let Some(ready) = self.ready.get_mut(&key) else { continue };
-            let more = ready.share_connections(limit, &self.rates);
-            for (_, connection) in &ready.connections {
-                self.leases.count(&more);
-                if connection.makes_room {
-                    self.leases.note_leaving(&more);
-                }
+        namesakes.into_iter().for_each(|key| self.share_with(key, limit));
+    }
+
+    fn share_with(&mut self, key: ReadyKey, limit: u64) {
+        let Some(ready) = self.ready.get_mut(&key).filter(|ready| ready.shared_limit() != Some(limit)) else { return };
+        let more = ready.share_connections(limit, &self.rates);
+        for (_, connection) in &ready.connections {
+            self.leases.count(&more);
+            if connection.makes_room {
+                self.leases.note_leaving(&more);
             }
         }
     }
@@ -409,6 +420,8 @@ impl QueueCore {
     }
 }
 
+/// Ready queues of one name that are asked for a connection that has nothing to do.
+const NAMESAKES_ASKED_MAX: usize = 256;
 /// Messages of resting sources that go back at one visit, with queues that have none.
 const RETURNED_PER_VISIT: usize = 2048;
 /// Behind a connection that took nothing.

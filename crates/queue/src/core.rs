@@ -631,9 +631,10 @@ impl QueueCore {
         let identity = (name.clone(), leg.destination.identity().clone());
         if let Some(key) = self.ready_by_name.get(&identity).copied() {
             if let Some(ready) = self.ready.get_mut(&key) {
+                let limit_before = ready.leg.path.connection_limit.limit;
                 ready.redefine(leg, &mut self.rates);
                 ready.last_used = now.mono;
-                if ready.has_namesakes() {
+                if ready.shared_limit().is_some() && ready.leg.path.connection_limit.limit != limit_before {
                     self.share_connections(name);
                 }
             }
@@ -644,7 +645,7 @@ impl QueueCore {
         let mut ready = ReadyQueue::new(name.clone(), leg, &mut self.rates, now.mono);
         ready.suspended_until = self.ready_suspended_until(now, name);
         self.ready.insert(key, Box::new(ready));
-        self.share_connections(name);
+        self.join_namesakes(key, name);
         key
     }
 

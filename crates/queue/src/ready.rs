@@ -242,9 +242,9 @@ impl ReadyQueue {
         self.forget_rate_wait();
     }
 
-    /// Whether `connection_limit` is that of all ready queues of its name.
-    pub fn has_namesakes(&self) -> bool {
-        self.limit_of_all.is_some()
+    /// The `connection_limit` of all ready queues of its name, if there are more than this one.
+    pub fn shared_limit(&self) -> Option<u64> {
+        self.limit_of_all
     }
 
     /// `connection_limit` is that of all ready queues of its name from now on, and the largest of them is `limit`: the leases that its

@@ -3,7 +3,7 @@
 mod support;
 
 use clock::Duration;
-use queue::{Bearing, ConnKey, Destination, Effect, SourceFault, Take};
+use queue::{Bearing, ConnKey, Destination, Effect, Route, SourceFault, Take};
 use smtp_wire::Reply;
 use std::sync::Arc;
 use support::{Rig, config, path, route};
@@ -46,14 +46,16 @@ fn connections_share_a_named_limit_and_it_goes_round() {
 /// Queues `x.test` and, once it is asked for, `y.test`, whose destinations have one name and must not be mixed: as where one domain
 /// of a site demands TLS.
 fn namesakes(settings: serde_json::Value) -> (Rig, impl Fn(&mut Rig)) {
-    let way = move |destination: &str| {
-        let mut way = route(&[("a", 1)], &path(settings.clone()), ROOMY);
-        way.legs[0].2.destination = Destination::new(destination, Arc::new(()));
-        way
-    };
     let mut rig = Rig::new();
-    rig.routed("x.test", config(serde_json::json!({})), way("plain"));
-    (rig, move |rig| _ = rig.routed("y.test", config(serde_json::json!({})), way("enforced")))
+    rig.routed("x.test", config(serde_json::json!({})), to("plain", settings.clone()));
+    (rig, move |rig| _ = rig.routed("y.test", config(serde_json::json!({})), to("enforced", settings.clone())))
+}
+
+/// The way to a destination, by the ready queue `a`.
+fn to(destination: &str, settings: serde_json::Value) -> Route {
+    let mut way = route(&[("a", 1)], &path(settings), ROOMY);
+    way.legs[0].2.destination = Destination::new(destination, Arc::new(()));
+    way
 }
 
 #[test]
@@ -82,10 +84,7 @@ fn connections_to_destinations_of_one_name_have_one_limit() {
 fn the_largest_limit_of_a_name_is_that_of_all_and_who_has_nothing_to_do_makes_room() {
     let mut rig = Rig::new();
     let way = |destination: &str, limit: u64| {
-        let settings = serde_json::json!({"connection_limit": limit, "aggressive_connection_opening": true});
-        let mut way = route(&[("a", 1)], &path(settings), ROOMY);
-        way.legs[0].2.destination = Destination::new(destination, Arc::new(()));
-        way
+        to(destination, serde_json::json!({"connection_limit": limit, "aggressive_connection_opening": true}))
     };
     rig.routed("x.test", config(serde_json::json!({})), way("plain", 3));
     rig.admit("x.test", 3);
@@ -106,6 +105,11 @@ fn the_largest_limit_of_a_name_is_that_of_all_and_who_has_nothing_to_do_makes_ro
     rig.core.connection_ended(rig.now, woken[0]);
     let of_y = only(rig.opened());
     assert!(rig.deliver(of_y) && rig.deliver(of_y), "one of three, as its own limit says");
+    // A limit that changes is that of all, whosever it is.
+    rig.routed("x.test", config(serde_json::json!({})), way("plain", 1));
+    rig.admit("y.test", 1);
+    rig.core.connection_ended(rig.now, of_y);
+    assert_eq!(rig.opened(), [], "two of x are out, and one is allowed to both together");
 }
 
 #[test]
@@ -138,12 +142,18 @@ fn rates_of_destinations_of_one_name_are_one() {
     rig.admit("x.test", 2);
     second(&mut rig);
     rig.admit("y.test", 2);
+    assert_one_rate(&mut rig);
+}
+
+/// The first of two ready queues uses up the ten a second of both; a connection of the other, and how long it waits.
+fn assert_one_rate(rig: &mut Rig) -> (ConnKey, Duration) {
     let conns = rig.opened();
     let (of_x, of_y) = (conns[0], conns[conns.len() - 1]);
     assert_ne!(of_x.ready, of_y.ready);
     assert!(rig.deliver(of_x));
     let Take::After(wait) = rig.core.take(rig.now, of_y) else { panic!("the rate is used up") };
     assert_eq!(wait, Duration::from_millis(100));
+    (of_y, wait)
 }
 
 #[test]
@@ -152,12 +162,7 @@ fn message_rates_are_shared_by_name() {
     let mut rig = two(throttle);
     rig.admit("x.test", 2);
     rig.admit("y.test", 2);
-    let conns = rig.opened();
-    let (of_x, of_y) = (conns[0], conns[conns.len() - 1]);
-    assert_ne!(of_x.ready, of_y.ready);
-    assert!(rig.deliver(of_x));
-    let Take::After(wait) = rig.core.take(rig.now, of_y) else { panic!("the rate is used up") };
-    assert_eq!(wait, Duration::from_millis(100));
+    let (of_y, wait) = assert_one_rate(&mut rig);
     rig.pass(wait);
     assert!(rig.deliver(of_y));
 }

@@ -148,6 +148,33 @@ fn a_segment_ends_at_its_time_without_further_records() {
 }
 
 #[test]
+fn a_directory_that_goes_while_it_is_written_is_made_anew() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let (logs, moved) = (dir.path().join("logs"), dir.path().join("moved"));
+    let log = LogWriter::open(options(&logs)).expect("opens");
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    // It is a record that has it look.
+    let await_segment = |number| {
+        let mut next = std::time::Instant::now();
+        while !logs.is_dir() || segments(&logs).is_empty() {
+            let now = std::time::Instant::now();
+            assert!(now < deadline, "no segment of record {number}");
+            if now >= next {
+                log.log(&record(number));
+                next = now + Duration::from_millis(10);
+            }
+            std::thread::yield_now();
+        }
+    };
+    await_segment(1);
+    fs::rename(&logs, &moved).expect("moved");
+    await_segment(2);
+    log.close();
+    let kept = read_all(&logs);
+    assert!(kept.ends_with(&[2]) && !segments(&moved).is_empty(), "{kept:?}");
+}
+
+#[test]
 fn leftovers_of_an_earlier_process_are_marked_complete() {
     let dir = tempfile::tempdir().expect("scratch");
     let leftover = dir.path().join("20260101-000000.000000001");

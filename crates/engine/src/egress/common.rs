@@ -1,15 +1,13 @@
 //! Equal values kept once: fifty thousand destinations whose policy says the same of all share one copy of it.
 //!
 //! Compares with the few values that were met last and puts a new one in the place of the oldest; a value nobody shares
-//! costs that many comparisons when it is asked for, not per message. Sources are found by their name: a large pool names
+//! costs that many comparisons when it is asked for, not per message. Beside them stands what else is one for all of them. Sources are found by their name: a large pool names
 //! them in turn, and each would have made room for the others before it is met again. Bounded; nothing can fail.
 
-use ::clock::{Duration, Instant};
+use crate::egress::patience::Patience;
 use config::{EgressPath, EgressSource, QueueConfig};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use tokio::sync::Semaphore;
 
 /// What destinations may have in common.
 #[derive(Debug, Default)]
@@ -23,33 +21,6 @@ pub(crate) struct InCommon {
     pub patience: Patience,
     /// That `enable_dane` is asked for where nobody validates was said.
     pub dane_is_in_vain: OnceLock<()>,
-}
-
-/// Who waits for the configurations of queues. A policy that asks DNS may take its time for each of thousands of names.
-#[derive(Debug)]
-pub(crate) struct Patience {
-    /// Questions that may be under way beside the mail that is accepted: each holds a Lua state while it waits.
-    pub turns: Semaphore,
-    /// Microseconds of the moment until which those who send mail hardly wait.
-    slow_until: AtomicU64,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { turns: Semaphore::new(TURNS_MAX), slow_until: AtomicU64::new(0) }
-    }
-}
-
-impl Patience {
-    /// How long mail waits for one before it is accepted without.
-    pub fn for_one(&self, now: Instant) -> Duration {
-        if now.as_micros() < self.slow_until.load(Ordering::Relaxed) { HARDLY } else { SOON }
-    }
-
-    /// Somebody waited in vain.
-    pub fn note_slow(&self, now: Instant) {
-        self.slow_until.store((now + SLOW_FOR).as_micros(), Ordering::Relaxed);
-    }
 }
 
 /// The last distinct values of one kind.
@@ -100,14 +71,6 @@ impl Sources {
     }
 }
 
-/// More than name servers are asked at once.
-const TURNS_MAX: usize = 1024;
-/// How long whoever sends mail waits for the configuration of its queue: then he hears what is wrong with the policy.
-const SOON: Duration = Duration::from_secs(1);
-/// The same while some policy is slow: a message for a thousand names is not to wait for each. One that asks nobody has answered by then.
-const HARDLY: Duration = Duration::from_millis(10);
-/// How long that is so behind one who waited in vain.
-const SLOW_FOR: Duration = Duration::from_secs(10);
 /// Distinct values that are looked through.
 const KEPT_MAX: usize = 32;
 /// Names that are kept; sources beyond that are not shared.

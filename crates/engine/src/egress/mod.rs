@@ -18,6 +18,7 @@ pub(crate) mod maildir;
 pub(crate) mod other_nodes;
 pub(crate) mod partings;
 mod password;
+mod patience;
 mod reasons;
 pub(crate) mod resolve;
 mod round;

@@ -57,10 +57,9 @@ impl Engine {
         self.deliveries.spawn(async move {
             let asked = Guarded(Box::pin(async {
                 // Those that ask nobody do not stand behind those that ask DNS.
-                let turns = engine.asks_policy(&name).then_some(&engine.common.patience.turns);
-                let _turn = match turns {
-                    Some(turns) => turns.acquire().await.ok(),
-                    None => None,
+                let _turn = match engine.own_queue_config(&name) {
+                    Some(own) => return Ok(own),
+                    None => engine.common.patience.turns.acquire().await,
                 };
                 engine.ask_queue_config(&name).await
             }));
@@ -97,24 +96,22 @@ impl Engine {
         self.with_queue(|q, now| q.unroutable(now, key, failure));
     }
 
-    /// Whether a handler says how such a queue is configured.
-    fn asks_policy(&self, name: &str) -> bool {
-        let is_own = xfer::target_of(name).is_some() || name == GENERATOR || name == DEFERRED;
-        !is_own && self.interest.has(Event::QueueConfig)
+    /// The configuration of a queue about which no handler is asked.
+    fn own_queue_config(&self, name: &str) -> Option<Arc<QueueConfig>> {
+        if let Some(target) = xfer::target_of(name) {
+            return Some(Arc::new(of_xfer(target)));
+        }
+        match name {
+            GENERATOR => Some(Arc::new(of_requests(QueueProtocol::HttpInjectionGenerator))),
+            DEFERRED => Some(Arc::new(of_requests(QueueProtocol::DeferredSmtpInjection))),
+            _ if self.interest.has(Event::QueueConfig) => None,
+            _ => Some(self.common.queue_configs.share(Box::default())),
+        }
     }
 
     pub(crate) async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
-        if let Some(target) = xfer::target_of(name) {
-            return Ok(Arc::new(of_xfer(target)));
-        }
-        if name == GENERATOR {
-            return Ok(Arc::new(of_requests(QueueProtocol::HttpInjectionGenerator)));
-        }
-        if name == DEFERRED {
-            return Ok(Arc::new(of_requests(QueueProtocol::DeferredSmtpInjection)));
-        }
-        if !self.interest.has(Event::QueueConfig) {
-            return Ok(self.common.queue_configs.share(Box::default()));
+        if let Some(own) = self.own_queue_config(name) {
+            return Ok(own);
         }
         self.policy
             .get_queue_config(parts_of(QueueName::parse(name)))
