@@ -80,9 +80,9 @@ const WORDS: [Words; 17] = [
     ),
     words(
         "FailedToInsertIntoReadyQueue",
-        "no way could be had for it (policy, pool or DNS), and that is asked for again",
+        "no way could be had for it (policy, pool or DNS), or throttle_insert_ready_queue failed; that is asked for again",
         "the time of the next question",
-        "kcli resolve-egress-path {DOMAIN} (says what is wrong; it is asked for again by itself)",
+        "kcli resolve-egress-path {DOMAIN} (says what is wrong with its way; the diagnostic log says which handler failed)",
     ),
     words(
         "ConfigurationIsAwaited",
@@ -92,7 +92,7 @@ const WORDS: [Words; 17] = [
     ),
     words(
         "ReadyQueueWasFull",
-        "the ready queue has no room (max_ready)",
+        "the ready queue has no room (max_ready), and those in it wait for nothing but their turn",
         "the next message that leaves it",
         "raise max_ready or connection_limit, if the destination bears it",
     ),

@@ -3,7 +3,7 @@
 //!
 //! Policy may wait for its answer, so it is asked outside of the queue's lock. Messages stay in their lines meanwhile: it
 //! is queues that stand in line here, each for its first due message, when all other obstacles are out of the way. An
-//! asker takes that message, asks, and says either [`QueueCore::passed`] or [`QueueCore::held_back`]. A message that passed
+//! asker takes that message, asks, and says [`QueueCore::passed`], [`QueueCore::held_back`] or [`QueueCore::unanswered`]. A message that passed
 //! is asked about no more until it has been ready, also when room or rate are gone by then: nobody pays twice for one promotion.
 
 use crate::core::{QueueCore, QueueKey, Queued};
@@ -29,6 +29,8 @@ pub(crate) enum Asked {
     Passed,
     /// It waits for the due time it was given.
     HeldBack,
+    /// Nothing: it failed, or took too long.
+    Unanswered,
 }
 
 impl Asking {
@@ -115,6 +117,14 @@ impl QueueCore {
             queue.note_asked(queued.message.id, Asked::HeldBack);
         }
         self.comes_back(now, key, queued.message);
+    }
+
+    /// Policy gave no answer about a message: it is asked again within a minute, and no attempt is counted.
+    pub fn unanswered(&mut self, now: Now, queued: Queued) {
+        if let Some(queue) = self.scheduled.get_mut(&queued.queue) {
+            queue.note_asked(queued.message.id, Asked::Unanswered);
+        }
+        self.postpone(now, queued);
     }
 
     /// Puts a queue in line to be asked about.

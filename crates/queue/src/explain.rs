@@ -212,10 +212,17 @@ impl QueueCore {
         let rate = chosen.map(|wait| {
             Wait::until(Why::SourceSelectionRateThrottle, now.wall + wait).by(self.selection_rate(now, ready))
         });
-        let full = (!ready.has_room(queue.is_small()))
-            .then(|| Wait::of(Why::ReadyQueueWasFull).by(Some(QueueCore::room(ready))));
+        let full = (!ready.has_room(queue.is_small())).then(|| self.why_full(now, ready));
         let wait = of_source.or(rate).or(full).unwrap_or(Wait::of(Why::BehindOthers));
         Wait { what: Some(ready.name.clone()), ..wait }
+    }
+
+    /// What a ready queue that has no room waits for: what its own messages wait for is what keeps the others out.
+    fn why_full(&self, now: Now, ready: &ReadyQueue) -> Wait {
+        match self.why_ready(now, ready) {
+            Wait { why: Why::BehindOthers, .. } => Wait::of(Why::ReadyQueueWasFull).by(Some(QueueCore::room(ready))),
+            wait => wait,
+        }
     }
 
     fn why_source(&self, now: Now, ready: &ReadyQueue) -> Option<Wait> {
@@ -286,10 +293,12 @@ fn listed(queue: &ScheduledQueue, message: &Message, place: Place, wait: Wait) -
 
 /// Why a message waits for its time.
 fn waits(queue: &ScheduledQueue, message: &Message) -> Wait {
-    if queue.asked(message.id) == Some(Asked::HeldBack) {
-        return Wait::until(Why::ThrottledByThrottleInsertReadyQueue, message.due);
-    }
-    let why = if message.attempts == 0 { Why::ScheduledForLater } else { Why::LoggedTransientFailure };
+    let why = match queue.asked(message.id) {
+        Some(Asked::HeldBack) => Why::ThrottledByThrottleInsertReadyQueue,
+        Some(Asked::Unanswered) => Why::FailedToInsertIntoReadyQueue,
+        Some(Asked::Passed) | None if message.attempts == 0 => Why::ScheduledForLater,
+        Some(Asked::Passed) | None => Why::LoggedTransientFailure,
+    };
     Wait::until(why, message.due)
 }
 

@@ -67,6 +67,21 @@ fn who_is_held_back_waits_uncounted_and_is_asked_about_again() {
 }
 
 #[test]
+fn who_got_no_answer_waits_uncounted_for_the_next_question() {
+    let mut rig = rig(serde_json::json!({}));
+    let id = rig.admit("d.test", 1)[0];
+    let queued = take(&mut rig).expect("asked");
+    rig.core.unanswered(rig.now, queued);
+    let (listed, _) = rig.core.list_waiting("d.test", 9, 0);
+    assert_eq!((listed[0].wait.why, listed[0].message.attempts), (Why::FailedToInsertIntoReadyQueue, 0));
+    rig.pass(Duration::from_secs(61));
+    let again = take(&mut rig).expect("asked about again");
+    assert_eq!(again.message.id, id);
+    rig.core.passed(rig.now, again);
+    assert_eq!((rig.ready(), rig.core.footprint().caught), (vec![("a".to_owned(), 1)], 0));
+}
+
+#[test]
 fn who_would_be_too_old_by_then_ends() {
     let mut rig = rig(serde_json::json!({"max_age": "1h"}));
     rig.admit("d.test", 1);

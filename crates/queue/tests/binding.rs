@@ -4,7 +4,7 @@
 mod support;
 
 use clock::{Duration, WallTime};
-use queue::{Action, Binding, Criteria, FullOf, Order, OrderId, SHARERS_MAX, Sharers, Wait, Why};
+use queue::{Action, Binding, Criteria, FullOf, Order, OrderId, Place, SHARERS_MAX, Sharers, Wait, Why};
 use serde_json::json;
 use std::sync::Arc;
 use support::{Rig, config, path, route};
@@ -128,6 +128,26 @@ fn each_limit_says_its_option_its_value_and_what_is_taken() {
         of(&rig, "opening.test", Why::ConnectionRateThrottle),
         limit("max_connection_rate", None, "1/h,max_burst=1", None)
     );
+}
+
+#[test]
+fn what_a_full_ready_queue_itself_waits_for_is_named_instead_of_its_size() {
+    let mut rig = Rig::new();
+    let slow = path(json!({"max_ready": 1, "max_message_rate": "1/h,max_burst=1"}));
+    rig.routed("x.test", config(json!({})), route(&[("a", 1)], &slow, ROOMY));
+    rig.admit("x.test", 3);
+    let waits = |rig: &Rig| {
+        let listed = rig.core.list(rig.now, "x.test", 9).expect("a queue");
+        listed.into_iter().map(|listed| (listed.place, listed.wait.why, listed.wait.limit)).collect::<Vec<_>>()
+    };
+    let room = Binding { option: "max_ready", name: None, value: "1".into(), used: Some(1) };
+    assert_eq!(waits(&rig)[0], (Place::Due, Why::ReadyQueueWasFull, Some(room)), "the rate admits one");
+    for conn in rig.opened() {
+        assert!(rig.deliver(conn));
+    }
+    let rate = Binding { option: "max_message_rate", name: None, value: "1/h,max_burst=1".into(), used: None };
+    let of_rate = |place| (place, Why::MessageRateThrottle, Some(rate.clone()));
+    assert_eq!(waits(&rig), [of_rate(Place::Due), of_rate(Place::Ready)]);
 }
 
 #[test]

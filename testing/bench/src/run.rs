@@ -10,7 +10,7 @@ use crate::postfix::{Peers, Wanted};
 use crate::round::Round;
 use crate::series::{Measured, Report, Series};
 use crate::table::{Table, figure};
-use crate::workload::{self, Duty, Signing, Workload};
+use crate::workload::{self, Workload};
 
 /// Options of `run`.
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ fn measure(bench: &Bench, workloads: &[Workload], peers: Option<&Peers>) -> anyh
         eprintln!("{} of {}: {}", number + 1, workloads.len(), workload.name());
         let file = format!("w{}", number + 1);
         note(&mut table, &mut faults, workload.name(), bench.relay(workload, &file));
-        if let Some(peers) = peers.filter(|_| workload.duty == Duty::Relay(Signing::Unsigned)) {
+        if let Some(peers) = peers.filter(|_| workload.suits_peers()) {
             let name = format!("Postfix: {}", workload.name());
             eprintln!("{name}");
             let messages = (workload.messages / PEER_SHARE).max(u64::from(workload.concurrency));

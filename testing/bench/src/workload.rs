@@ -118,6 +118,11 @@ impl Workload {
         Workload { messages: (self.messages / of).max(u64::from(self.concurrency)), ..self.clone() }
     }
 
+    /// Whether another MTA can be given the same: it speaks SMTP, signs nothing by itself and has one kind of spool.
+    pub fn suits_peers(&self) -> bool {
+        self.duty == Duty::Relay(Signing::Unsigned) && self.over == Over::Smtp && self.kind.is_none()
+    }
+
     /// Octets of a message.
     pub fn octets(&self) -> u64 {
         u64::from(self.size_kib) << 10
@@ -219,6 +224,9 @@ mod tests {
         assert!(names.contains(&"100 KB discarded, 100 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"10 KB unsigned over HTTP for 100 at once, 100 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"10 KB unsigned, 100 connections, LocalDisk".to_owned()), "{names:?}");
+        let of_peers: Vec<String> = all().iter().filter(|row| row.suits_peers()).map(Workload::name).collect();
+        let sizes = ["10 KB", "100 KB"].map(|size| [100, 2000].map(|of| format!("{size} unsigned, {of} connections")));
+        assert_eq!(of_peers, sizes.concat());
     }
 
     #[test]

@@ -53,17 +53,14 @@ impl Engine {
         };
         let id = queued.message.id;
         match answer {
-            Ok(Some(Ok(draft))) => self.go_on(queued, draft.due),
-            Ok(Some(Err(error))) => {
-                tracing::error!("message {id} is asked about again within a minute: {error}");
-                self.with_queue(|q, now| q.postpone(now, queued));
-            }
-            Ok(None) => self.with_queue(|q, now| q.postpone(now, queued)),
+            Ok(Some(Ok(draft))) => return self.go_on(queued, draft.due),
+            Ok(Some(Err(error))) => tracing::error!("message {id} is asked about again within a minute: {error}"),
+            Ok(None) => {}
             Err(_) => {
                 tracing::error!("throttle_insert_ready_queue did not answer about message {id} within {ANSWER_MAX:?}");
-                self.with_queue(|q, now| q.postpone(now, queued));
             }
         }
+        self.with_queue(|q, now| q.unanswered(now, queued));
     }
 
     /// Does with a message what policy said by its due time.
