@@ -17,7 +17,15 @@ local BASE_OPTIONS = {
   'additional_signatures', 'vault_mount', 'vault_path_prefix', 'self_check', 'dual',
 }
 
+local VALUES = { policy = { 'Always', 'OnlyIfMissingDomainBlock' }, algo = { 'ed25519', 'sha256' } }
+
 local function check_options(place, options, known)
+  for name, values in pairs(VALUES) do
+    if options[name] ~= nil and not utils.table_contains(values, options[name]) then
+      local value = tostring(options[name])
+      error(string.format('%s: %s: `%s`: %s', place, name, value, problems.expected(value, { table.unpack(values) })), 0)
+    end
+  end
   for name in pairs(options) do
     if not utils.table_contains(known, name) then
       error(string.format('%s: unknown option `%s`: %s', place, name, problems.expected(name, { table.unpack(known) })), 0)

@@ -19,9 +19,9 @@ local mod = { CONFIGURED = nil }
 
 -- The names of rates are these and the tenant's; of campaigns, `-` and the campaign's besides.
 mod.RATE_OF_TENANT = 'queue-helper-tenant-overall_max_message_rate-'
+mod.RATE_OF_CAMPAIGN = 'queue-helper-tenant-campaign-overall_max_message_rate-'
 -- Of `setup_with_options`.
 local OPTIONS = { file_names = true, skip_queue_config_hook = true, invalidate_with_epoch = true }
-local RATE_OF_CAMPAIGN = 'queue-helper-tenant-campaign-overall_max_message_rate-'
 
 -- True when kumo.make_queue_config has an option of this name and takes this value; else false and why not.
 function mod.is_queue_config_option(name, value)
@@ -86,12 +86,13 @@ local function throttle(data, msg)
   if not known then
     return
   end
-  if known.rate and kumo.make_throttle(mod.RATE_OF_TENANT .. tenant, known.rate):delay_message_if_throttled(msg) then
-    return true
-  end
+  -- The narrower rate first: mail that it puts off is not to use up what the tenant's other mail may have.
   local campaign = msg:get_meta 'campaign'
   local rate = campaign and known.campaigns[campaign] and known.campaigns[campaign].overall_max_message_rate
-  if rate and kumo.make_throttle(RATE_OF_CAMPAIGN .. tenant .. '-' .. campaign, rate):delay_message_if_throttled(msg) then
+  if rate and kumo.make_throttle(mod.RATE_OF_CAMPAIGN .. tenant .. '-' .. campaign, rate):delay_message_if_throttled(msg) then
+    return true
+  end
+  if known.rate and kumo.make_throttle(mod.RATE_OF_TENANT .. tenant, known.rate):delay_message_if_throttled(msg) then
     return true
   end
 end

@@ -54,6 +54,24 @@ local function prepare_block(place, block, depth)
   return { options = options, within = prepared }
 end
 
+-- The campaigns of a tenant, of which files say their rates alone.
+local function check_campaigns(place, tenant, campaigns)
+  for name, options in pairs(campaigns) do
+    local where = string.format('%s.campaigns."%s"', place, name)
+    if type(options) ~= 'table' then
+      error(string.format('%s: expected a table, found a %s', where, type(options)), 0)
+    end
+    for option in pairs(options) do
+      if option ~= 'overall_max_message_rate' then
+        error(string.format('%s: unknown option `%s`: expected overall_max_message_rate', where, option), 0)
+      end
+    end
+    if options.overall_max_message_rate then
+      kumo.make_throttle(queue.RATE_OF_CAMPAIGN .. tenant .. '-' .. name, options.overall_max_message_rate)
+    end
+  end
+end
+
 local function prepare_tenant(name, block)
   local place = string.format('tenant."%s"', name)
   local own = { require_authz = true, overall_max_message_rate = true, campaigns = true }
@@ -61,6 +79,10 @@ local function prepare_tenant(name, block)
   if not utils.table_is_empty(within) then
     error(string.format('%s: unknown option `%s`', place, next(within)), 0)
   end
+  if options.campaigns and type(options.campaigns) ~= 'table' then
+    error(string.format('%s.campaigns: expected a table, found a %s', place, type(options.campaigns)), 0)
+  end
+  check_campaigns(place, name, options.campaigns or {})
   local tenant = {
     require_authz = options.require_authz,
     rate = options.overall_max_message_rate,

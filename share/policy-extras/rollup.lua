@@ -65,8 +65,13 @@ function mod.apply_ip_rollup_to_queue_config(domain, routing_domain, params)
   end
   local mx = kumo.dns.lookup_mx(domain)
   local list = {}
+  local why
   for _, host in ipairs(mx.hosts) do
-    local addresses = kumo.dns.lookup_addr(host)
+    local ok, addresses = pcall(kumo.dns.lookup_addr, host)
+    if not ok then
+      -- The others take the mail.
+      why, addresses = addresses, {}
+    end
     table.sort(addresses)
     for _, addr in ipairs(addresses) do
       local entry = '[' .. addr .. ']'
@@ -74,6 +79,9 @@ function mod.apply_ip_rollup_to_queue_config(domain, routing_domain, params)
         list[entry], list[#list + 1] = true, entry
       end
     end
+  end
+  if #list == 0 and why then
+    error(why, 0)
   end
   params.protocol = { smtp = { mx_list = table.move(list, 1, #list, 1, {}) } }
 end

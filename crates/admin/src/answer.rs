@@ -48,6 +48,11 @@ impl Failed {
         Failed(StatusCode::NOT_FOUND, text)
     }
 
+    /// 405.
+    pub(crate) fn not_allowed(text: String) -> Failed {
+        Failed(StatusCode::METHOD_NOT_ALLOWED, text)
+    }
+
     /// 409.
     pub fn conflict(text: String) -> Failed {
         Failed(StatusCode::CONFLICT, text)

@@ -4,12 +4,14 @@
 
 use crate::AdminError;
 use crate::access::{Access, Guard, Via};
+use crate::answer::Failed;
 use crate::browser::{self, Document};
 use crate::endpoint::Endpoint;
 use crate::inject::Listener;
 use crate::socket::Peer;
 use crate::{pack, unpack};
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::Method;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
@@ -58,8 +60,18 @@ impl Front {
             };
             router.route(endpoint.path, methods.route_layer(middleware::from_fn_with_state(guard, guarded)))
         };
-        endpoints.into_iter().fold(Router::new(), with_guard)
+        let routes = endpoints.into_iter().fold(Router::new(), with_guard);
+        routes.fallback(no_such_path).method_not_allowed_fallback(no_such_method)
     }
+}
+
+/// For everybody, as which paths there are is in the documentation.
+async fn no_such_path() -> Failed {
+    Failed::not_found(format!("no such path: GET {} lists all there are", browser::DOCUMENT))
+}
+
+async fn no_such_method(method: Method) -> Failed {
+    Failed::not_allowed(format!("{method} is not for this path: expected what the field Allow lists"))
 }
 
 /// In front of every handler, all in one for the same reason: who may ask, then codings of bodies.

@@ -56,6 +56,12 @@ async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
         );
     }
     assert!(get(open, "/console/../access.rs", "").await.starts_with("HTTP/1.1 404"));
+    let nowhere = get(closed, "/no/such/page", "").await;
+    assert!(nowhere.starts_with("HTTP/1.1 404") && nowhere.contains("no such path: GET /"), "{nowhere}");
+    let put = support::ask(closed, "PUT /metrics", "", b"").await;
+    let put = String::from_utf8(put).expect("text").to_ascii_lowercase();
+    let says = ["http/1.1 405", "\r\nallow: get,head\r\n", "put is not for this path"];
+    assert!(says.iter().all(|part| put.contains(part)), "{put}");
     for probe in ["/api/check-liveness/v1", "/api/check-readiness/v1"] {
         assert!(get(closed, probe, "").await.starts_with("HTTP/1.1 200"), "{probe}");
     }

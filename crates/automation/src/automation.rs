@@ -73,8 +73,9 @@ impl Automation {
             if expires <= now {
                 continue;
             }
-            let is_time =
-                *counted.entry(rule_hash).or_insert_with(|| self.is_time(record, at, matched.rule, &mut observed));
+            let is_time = *counted
+                .entry(rule_hash)
+                .or_insert_with(|| self.is_time(record, (at, now), matched.rule, &mut observed));
             if !is_time {
                 continue;
             }
@@ -119,7 +120,13 @@ impl Automation {
         }
     }
 
-    fn is_time(&mut self, record: &LogRecord, at: Timestamp, rule: &Rule, observed: &mut Observed) -> bool {
+    fn is_time(
+        &mut self,
+        record: &LogRecord,
+        (at, now): (Timestamp, Timestamp),
+        rule: &Rule,
+        observed: &mut Observed,
+    ) -> bool {
         let Trigger::Threshold(threshold) = rule.trigger() else { return true };
         let scope = (rule.hash().to_owned(), record.site.clone());
         if self.counts.len() >= COUNTS_MAX && !self.counts.contains_key(&scope) {
@@ -127,7 +134,7 @@ impl Automation {
             return false;
         }
         let window = self.counts.entry(scope).or_insert_with(|| Window::new(micros(rule)));
-        window.count(at) >= threshold.limit
+        window.count(at, now) >= threshold.limit
     }
 
     fn has_room(&self, effect: &Effect) -> bool {

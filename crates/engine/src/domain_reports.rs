@@ -4,10 +4,10 @@
 //! what requests ask for, so that policy can sign and route them; their metadata says what they are. Their sender is null
 //! unless the operator names one: nobody is told of those that cannot be delivered.
 
-use crate::engine::{Engine, Shared};
+use crate::engine::{Engine, EngineSettings, Shared};
 use message::{Draft, Envelope, Meta, TlsDemand};
 use policy::{AuthInfo, Event, Startup};
-use report_sender::{DomainReports, Outbox, Outgoing};
+use report_sender::{DomainReports, Here, Outbox, Outgoing};
 use route::BoxFuture;
 use smtp_wire::{Mailbox, ReversePath};
 use std::sync::{Arc, Weak};
@@ -17,9 +17,12 @@ use telemetry::Metrics;
 struct Queues(Weak<Shared>);
 
 /// Begins to count what policy asks for.
-pub(crate) fn open(startup: &Startup, hostname: &str, metrics: &Metrics) -> Result<DomainReports, String> {
+pub(crate) fn open(startup: &Startup, settings: &EngineSettings, metrics: &Metrics) -> Result<DomainReports, String> {
     let Startup { dmarc_reports, tls_reports, .. } = startup;
-    DomainReports::open(dmarc_reports.as_ref(), tls_reports.as_ref(), hostname, metrics.clone())
+    // As much of it as message ids have.
+    let node = format!("{:012x}", settings.node_id.as_u128() & 0xffff_ffff_ffff);
+    let here = Here { hostname: settings.hostname.clone(), node };
+    DomainReports::open(dmarc_reports.as_ref(), tls_reports.as_ref(), here, metrics.clone())
 }
 
 impl Engine {

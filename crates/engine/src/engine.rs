@@ -235,7 +235,7 @@ impl Engine {
             leaving: Mutex::default(),
             events,
             events_at_start: Mutex::new(Some(events_at_start)),
-            domain_reports: domain_reports::open(&parts.startup, &parts.settings.hostname, &parts.metrics)?,
+            domain_reports: domain_reports::open(&parts.startup, &parts.settings, &parts.metrics)?,
             classifier: ArcSwapOption::new(parts.classifier.map(Arc::new)),
             read_rules: parts.read_rules,
             listening: Mutex::default(),

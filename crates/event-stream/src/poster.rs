@@ -90,7 +90,7 @@ impl Poster {
             return Err(Refusal { why: format!("it answered {status}"), retry_after });
         }
         // One that breaks off may be that of a receiver that died before it was done.
-        answer.end(ANSWER_OCTETS_MAX).await.map_err(|error| refused(format!("{status}, but {error}")))
+        answer.end().await.map_err(|error| refused(format!("{status}, but {error}")))
     }
 
     fn request(&self, parcel: &Parcel, now: i64) -> Result<Request, EventError> {
@@ -163,8 +163,6 @@ const BATCH_ID: &str = "postrider-batch-id";
 const CURSOR: &str = "postrider-cursor";
 const TIMESTAMP: &str = "postrider-timestamp";
 const SIGNATURE: &str = "postrider-signature";
-/// Octets of an answer; nobody reads it.
-const ANSWER_OCTETS_MAX: usize = 1 << 20;
 /// Octets of a key.
 const KEY_OCTETS_MAX: u64 = 4096;
 

@@ -159,7 +159,11 @@ impl<K: Kind> Counting<K> {
             self.turn();
         }
         let row = self.within_details(&domain, row);
+        let rows = self.tally.rows();
         let added = self.tally.add(&domain, &policy, Some(row.clone()), 1);
+        if self.tally.rows() > rows {
+            self.charge(&row);
+        }
         self.outcomes.iter().filter(|(outcome, _)| *outcome == added).for_each(|(_, counter)| counter.inc());
         let row = match added {
             Added::Counted => Some(row),
@@ -178,14 +182,21 @@ impl<K: Kind> Counting<K> {
             return row;
         }
         let share = (self.bounds.rows_max / STRANGERS).max(1);
+        match self.details.get(&stranger) {
+            Some(rows) if *rows >= share => K::plain(row, domain),
+            _ => row,
+        }
+    }
+
+    /// A row that has come to the others is one of his.
+    fn charge(&mut self, row: &K::Row) {
+        let Some(stranger) = K::stranger(row) else { return };
         let has_room = self.details.len() < self.bounds.rows_max;
         match self.details.get_mut(&stranger) {
-            Some(rows) if *rows >= share => return K::plain(row, domain),
             Some(rows) => *rows += 1,
             None if has_room => _ = self.details.insert(stranger, 1),
             None => {}
         }
-        row
     }
 
     /// The first is said at once, while somebody can still look at who sends; the others when the period is over.
@@ -210,8 +221,7 @@ impl<K: Kind> Counting<K> {
     }
 
     fn period_holds(&self) -> bool {
-        // A clock that is set back opens no period again that others may have read.
-        now_secs() < self.period.end_secs()
+        holds(self.period, self.length_secs, now_secs())
     }
 
     /// Writes what was counted.
@@ -277,6 +287,13 @@ impl<K: Kind> Counting<K> {
             Err(_) => {}
         }
     }
+}
+
+/// Whether what is seen now belongs to that period. A clock that is set back a little opens no period again that others may have
+/// read; one that was more than a period ahead is right again.
+fn holds(period: Period, length_secs: u32, now_secs: i64) -> bool {
+    let from = period.begin_secs() - i64::from(length_secs);
+    (from..period.end_secs()).contains(&now_secs)
 }
 
 /// The time, in seconds since 1970.
@@ -357,12 +374,36 @@ mod tests {
                 ("192.0.2.1", "a.test", 1),
                 ("192.0.2.1", "n0.a.test", 2),
                 ("192.0.2.1", "n1.a.test", 2),
-                ("2001:db8::1", "a.test", 4),
+                ("2001:db8::", "a.test", 8),
                 ("2001:db8::1", "n0.a.test", 1),
-                ("2001:db8::2", "a.test", 4),
                 ("2001:db8::2", "n0.a.test", 1),
             ]
         );
+    }
+
+    #[test]
+    fn rows_that_found_no_room_are_no_part_of_a_clients_share() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let metrics = Metrics::new().expect("metrics");
+        let bounds = Bounds { rows_per_domain_max: 1, ..room(200) };
+        let collector = Collector::<Dmarc>::start(dir.path().to_owned(), 86_400, bounds, &metrics).expect("started");
+        let period = Period::at(collector.began_secs(), 86_400);
+        let saw = |domain: &str, name: &str| {
+            collector.saw(domain.to_owned(), policy(""), DmarcRow { header_from: name.to_owned(), ..dmarc_row() });
+        };
+        (0..5).for_each(|n| saw("full.test", &format!("n{n}.full.test")));
+        saw("b.test", "n.b.test");
+        collector.close();
+        let loaded = journal::load::<Dmarc>(dir.path(), period).expect("read");
+        let names: Vec<&str> = loaded["b.test"].rows.keys().map(|row| row.header_from.as_str()).collect();
+        assert_eq!((names, loaded["full.test"].over), (vec!["n.b.test"], 4));
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_ends_the_period_it_began() {
+        let period = Period::at(10 * 86_400, 86_400);
+        let held = [8, 9, 10, 11].map(|day| holds(period, 86_400, day * 86_400 + 5));
+        assert_eq!(held, [false, true, true, false]);
     }
 
     #[test]

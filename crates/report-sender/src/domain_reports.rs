@@ -22,8 +22,17 @@ use telemetry::Metrics;
 pub struct DomainReports {
     dmarc: Option<OfDmarc>,
     tls: Option<OfTls>,
-    hostname: String,
+    here: Here,
     metrics: Metrics,
+}
+
+/// The node that reports.
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// Its name, which stands for who reports where the options name nobody.
+    pub hostname: String,
+    /// What tells it from others: letters and digits, the same after each start.
+    pub node: String,
 }
 
 struct OfDmarc {
@@ -45,12 +54,12 @@ impl DomainReports {
     pub fn open(
         dmarc: Option<&DmarcReports>,
         tls: Option<&TlsReports>,
-        hostname: &str,
+        here: Here,
         metrics: Metrics,
     ) -> Result<DomainReports, String> {
         let dmarc = dmarc.map(|options| OfDmarc::open(options, &metrics)).transpose()?;
         let tls = tls.map(|options| OfTls::open(options, &metrics)).transpose()?;
-        Ok(DomainReports { dmarc, tls, hostname: hostname.to_owned(), metrics })
+        Ok(DomainReports { dmarc, tls, here, metrics })
     }
 
     /// Whether anybody wants to know what DMARC checks see.
@@ -100,15 +109,15 @@ impl DomainReports {
         let courier = Arc::new(Courier::new(resolver, outbox, connectors, is_allowed));
         let dmarc = async {
             let Some(dmarc) = &self.dmarc else { return };
-            dmarc.sender(&self.hostname, &courier, &self.metrics).run().await;
+            dmarc.sender(&self.here, &courier, &self.metrics).run().await;
         };
         let failures = async {
             let Some(dmarc) = self.dmarc.as_ref().filter(|dmarc| dmarc.options.failure_reports) else { return };
-            dmarc.failures(&self.hostname, &courier, &self.metrics).run().await;
+            dmarc.failures(&self.here, &courier, &self.metrics).run().await;
         };
         let tls = async {
             let Some(tls) = &self.tls else { return };
-            tls.sender(&self.hostname, &courier, &self.metrics).run().await;
+            tls.sender(&self.here, &courier, &self.metrics).run().await;
         };
         tokio::join!(dmarc, failures, tls);
     }
@@ -157,21 +166,22 @@ impl OfDmarc {
         has_passed || seen.row.header_from.eq_ignore_ascii_case(domain_of(&self.options.email))
     }
 
-    fn reporter(&self, hostname: &str) -> Reporter {
+    fn reporter(&self, here: &Here) -> Reporter {
         let DmarcReports { org_name, email, extra_contact_info, submitter, .. } = self.options.clone();
-        Reporter { org_name, email, extra_contact_info, submitter: submitter.unwrap_or_else(|| hostname.to_owned()) }
+        let (submitter, node) = (submitter.unwrap_or_else(|| here.hostname.clone()), here.node.clone());
+        Reporter { org_name, email, extra_contact_info, submitter, node }
     }
 
-    fn sender(&self, hostname: &str, courier: &Arc<Courier>, metrics: &Metrics) -> Sender<Dmarc> {
+    fn sender(&self, here: &Here, courier: &Arc<Courier>, metrics: &Metrics) -> Sender<Dmarc> {
         let DmarcReports { dir, spread, sender, .. } = self.options.clone();
-        let who = (self.reporter(hostname), sender);
+        let who = (self.reporter(here), sender);
         Sender::new((dir, secs(spread)), who, self.collector.clone(), courier.clone(), metrics.clone())
     }
 
-    fn failures(&self, hostname: &str, courier: &Arc<Courier>, metrics: &Metrics) -> Failures {
+    fn failures(&self, here: &Here, courier: &Arc<Courier>, metrics: &Metrics) -> Failures {
         Failures {
             waiting: self.failures.clone(),
-            reporter: self.reporter(hostname),
+            reporter: self.reporter(here),
             sender: self.options.sender.clone(),
             redacts: self.options.redact_recipients,
             limits: Mutex::new(Limits::new(self.options.max_failure_reports_per_hour)),
@@ -196,10 +206,10 @@ impl OfTls {
         Ok(OfTls { options: options.clone(), collector: Arc::new(collector) })
     }
 
-    fn sender(&self, hostname: &str, courier: &Arc<Courier>, metrics: &Metrics) -> Sender<Tls> {
+    fn sender(&self, here: &Here, courier: &Arc<Courier>, metrics: &Metrics) -> Sender<Tls> {
         let TlsReports { org_name, email, submitter, dir, spread, sender, .. } = self.options.clone();
-        let submitter = submitter.unwrap_or_else(|| hostname.to_owned());
-        let who = (Reporter { org_name, email, extra_contact_info: None, submitter }, sender);
+        let (submitter, node) = (submitter.unwrap_or_else(|| here.hostname.clone()), here.node.clone());
+        let who = (Reporter { org_name, email, extra_contact_info: None, submitter, node }, sender);
         Sender::new((dir, secs(spread)), who, self.collector.clone(), courier.clone(), metrics.clone())
     }
 }
@@ -221,7 +231,8 @@ mod tests {
     fn open(dir: &Path, metrics: &Metrics) -> Result<DomainReports, String> {
         let options = json!({"org_name": "o", "email": "r@own.test", "dir": dir, "failure_reports": true});
         let options = config::parse("kumo.configure_dmarc_reports", options).expect("sound");
-        DomainReports::open(Some(&options), None, "mx.own.test", metrics.clone())
+        let here = Here { hostname: "mx.own.test".to_owned(), node: "n1".to_owned() };
+        DomainReports::open(Some(&options), None, here, metrics.clone())
     }
 
     #[test]

@@ -130,10 +130,10 @@ pub(crate) mod tests {
     }
 
     fn failures(world: &Arc<World>, metrics: &Metrics) -> Failures {
-        let (email, submitter) = ("d@r.test".to_owned(), "r.test".to_owned());
+        let (email, submitter, node) = ("d@r.test".to_owned(), "r.test".to_owned(), "n1".to_owned());
         Failures {
             waiting: Arc::default(),
-            reporter: Reporter { org_name: "o".to_owned(), email, extra_contact_info: None, submitter },
+            reporter: Reporter { org_name: "o".to_owned(), email, extra_contact_info: None, submitter, node },
             sender: None,
             redacts: true,
             limits: Mutex::new(Limits::new(2)),

@@ -71,13 +71,7 @@ impl<K: Kind> Journal<K> {
             serde_json::to_writer(&mut text, &LineRef { d, p, r, n })?;
             text.push(b'\n');
         }
-        // What a failed write leaves is cut off, so that the next line is one.
-        if let Err(error) = self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
-            self.file.set_len(self.octets)?;
-            return Err(error);
-        }
-        self.octets += text.len() as u64;
-        Ok(())
+        write(&mut self.file, &mut self.octets, &text)
     }
 
     /// True when much of it could be said shorter.
@@ -137,14 +131,20 @@ impl Sent {
         let mut line = serde_json::to_vec(&pair)?;
         line.push(b'\n');
         self.done.insert(pair);
-        // What a failed write leaves is cut off, so that the next line is one.
-        if let Err(error) = self.file.write_all(&line).and_then(|()| self.file.sync_data()) {
-            self.file.set_len(self.octets)?;
-            return Err(error);
-        }
-        self.octets += line.len() as u64;
-        Ok(())
+        write(&mut self.file, &mut self.octets, &line)
     }
+}
+
+/// Appends to a file of which so many octets count, and waits for the disk. What a failed write left behind them is cut off first,
+/// so that no line is there twice and the next one is one.
+fn write(file: &mut File, octets: &mut u64, text: &[u8]) -> io::Result<()> {
+    if file.metadata()?.len() != *octets {
+        file.set_len(*octets)?;
+    }
+    file.write_all(text)?;
+    file.sync_data()?;
+    *octets += text.len() as u64;
+    Ok(())
 }
 
 /// Takes the lock on the files of a kind; it is held until what is returned is dropped, or the program dies. Nothing is returned
@@ -175,9 +175,9 @@ pub(crate) fn periods<K: Kind>(dir: &Path) -> io::Result<Vec<Period>> {
         let name = entry?.file_name();
         let Some(name) = name.to_str() else { continue };
         found.extend(period_of::<K>(name, COUNTED));
-        lists.extend(period_of::<K>(name, SENT));
+        lists.extend([SENT, NEW].into_iter().filter_map(|ending| period_of::<K>(name, ending)));
     }
-    // A crash while both are removed leaves a list without its count.
+    // A crash while they are removed leaves a list without its count.
     for period in lists.into_iter().filter(|period| !found.contains(period)) {
         remove::<K>(dir, period)?;
     }
@@ -201,7 +201,7 @@ pub(crate) type Accounts<K> = HashMap<String, Account<<K as Kind>::Policy, <K as
 
 /// Removes the files of a period. The count goes first: without it nothing is sent.
 pub(crate) fn remove<K: Kind>(dir: &Path, period: Period) -> io::Result<()> {
-    for ending in [COUNTED, SENT] {
+    for ending in [COUNTED, NEW, SENT] {
         match fs::remove_file(dir.join(name::<K>(period, ending))) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => sync_dir(dir)?,
@@ -261,6 +261,8 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 /// Endings of names.
 const COUNTED: &str = ".jsonl";
 const SENT: &str = ".sent";
+/// The count while it is written anew.
+const NEW: &str = ".new";
 /// Below this nothing is written anew.
 const COMPACT_OCTETS_MIN: u64 = 8 << 20;
 /// Octets of a line: a row has a dozen bounded texts.
@@ -303,6 +305,29 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("text").lines().count(), 4, "each row once, and the last");
         remove::<Tls>(dir.path(), day).expect("removed");
         assert!(periods::<Tls>(dir.path()).expect("listed").is_empty());
+    }
+
+    #[test]
+    fn what_a_failed_write_left_is_cut_off_before_the_next() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let path = dir.path().join("list");
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).expect("made");
+        let mut octets = 0;
+        write(&mut file, &mut octets, b"one\n").expect("written");
+        file.write_all(b"two\nthr").expect("as a sync that fails leaves it");
+        write(&mut file, &mut octets, b"two\n").expect("written");
+        assert_eq!(fs::read(&path).expect("read"), b"one\ntwo\n");
+    }
+
+    #[test]
+    fn what_a_crash_left_of_a_count_that_is_over_goes() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let period = Period::at(86_400, 86_400);
+        for ending in [NEW, SENT] {
+            fs::write(dir.path().join(name::<Tls>(period, ending)), "").expect("written");
+        }
+        assert_eq!(periods::<Tls>(dir.path()).expect("read"), []);
+        assert_eq!(fs::read_dir(dir.path()).expect("read").count(), 0);
     }
 
     #[test]

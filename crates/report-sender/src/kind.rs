@@ -36,11 +36,13 @@ impl Kind for Dmarc {
         })
     }
 
-    /// From whom, what became of it, and whether it passed: without that a report says nothing.
+    /// From whom, what became of it, and whether it passed: without that a report says nothing. Who has a network has more addresses
+    /// than there is room for: of those the network stands there.
     fn plain(row: DmarcRow, domain: &str) -> DmarcRow {
+        let source_ip = Dmarc::stranger(&row).unwrap_or(row.source_ip);
         let spf_result = SpfSeen { domain: String::new(), ..row.spf_result };
         let (header_from, envelope_from) = (domain.to_owned(), String::new());
-        DmarcRow { header_from, envelope_from, dkim_results: Vec::new(), spf_result, ..row }
+        DmarcRow { source_ip, header_from, envelope_from, dkim_results: Vec::new(), spf_result, ..row }
     }
 }
 

@@ -24,5 +24,5 @@ mod sender;
 mod waiting;
 
 pub use collector::{FLUSH_EVERY, WAITING_MAX};
-pub use domain_reports::DomainReports;
+pub use domain_reports::{DomainReports, Here};
 pub use outbox::{Outbox, Outgoing};

@@ -228,11 +228,13 @@ impl<K: Reported> Sender<K> {
                     let fate = self.send_to(period, domain, &uri, &body, until).await;
                     (fate, uri)
                 });
+                // What one is not noted for shall not be sent to the others again.
+                let mut noted = Ok(());
                 for (fate, uri) in join_all(sending).await {
                     match fate {
                         Fate::Done(outcome) => {
                             self.metrics.domain_reports.reports(K::NAME, outcome).inc();
-                            note(sent, domain, &uri.target).await?;
+                            noted = noted.and(note(sent, domain, &uri.target).await);
                         }
                         Fate::Later(why) => {
                             tracing::debug!("{} report about {domain} for {}: {why}", K::NAME, uri.target);
@@ -240,6 +242,7 @@ impl<K: Reported> Sender<K> {
                         }
                     }
                 }
+                noted?;
             }
             Ok(_) => {}
             Err(why) => {

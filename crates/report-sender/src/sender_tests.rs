@@ -27,6 +27,7 @@ impl Setup {
             email: "d@r.test".to_owned(),
             extra_contact_info: None,
             submitter: "r.test".to_owned(),
+            node: "n1".to_owned(),
         };
         let courier = Arc::new(courier(&self.world));
         Sender::new((dir, 0), (reporter, None), Arc::new(collector), courier, self.metrics.clone())

@@ -233,6 +233,7 @@ mod tests {
             email: "dmarc@rcv.test".to_owned(),
             extra_contact_info: None,
             submitter: "mx.rcv.test".to_owned(),
+            node: "n1".to_owned(),
         };
         let mail = failure_mail(&reporter, &failure(header), "ruf@a.test", redacts, 0);
         String::from_utf8(mail).expect("UTF-8").replace("\r\n ", " ")

@@ -26,7 +26,7 @@ pub fn aggregate_xml(
     if let Some(extra) = &reporter.extra_contact_info {
         xml.leaf("extra_contact_info", extra);
     }
-    xml.leaf("report_id", &report_id(domain, period));
+    xml.leaf("report_id", &report_id(reporter, domain, period));
     xml.open("date_range");
     xml.leaf("begin", &period.begin_secs().to_string());
     xml.leaf("end", &period.last_secs().to_string());
@@ -54,7 +54,7 @@ pub fn aggregate_mail(
     xml: &[u8],
     now_secs: i64,
 ) -> Vec<u8> {
-    let id = format!("{}@{}", report_id(domain, period), domain_of(&reporter.email));
+    let id = format!("{}@{}", report_id(reporter, domain, period), domain_of(&reporter.email));
     let subject = format!("Report Domain: {domain} Submitter: {} Report-ID: <{id}>", reporter.submitter);
     let mut letter = Letter::new(reporter, to, &subject, &format!("dmarc.{id}"), now_secs);
     letter.multipart("mixed", BOUNDARY);
@@ -69,10 +69,10 @@ pub fn aggregate_mail(
     letter.end(BOUNDARY)
 }
 
-/// The same for each copy of a report, also for one that is sent again.
-pub(crate) fn report_id(domain: &str, period: Period) -> String {
+/// The same for each copy of a report, also for one that is sent again, and another one on each node.
+pub(crate) fn report_id(reporter: &Reporter, domain: &str, period: Period) -> String {
     let domain: String = domain.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).collect();
-    format!("{domain}.{}.{}", period.begin_secs(), period.length_secs())
+    format!("{domain}.{}.{}.{}", period.begin_secs(), period.length_secs(), reporter.node)
 }
 
 fn published(xml: &mut Xml, domain: &str, policy: &PublishedPolicy) {
@@ -178,6 +178,7 @@ mod tests {
             email: "dmarc@rcv.test".to_owned(),
             extra_contact_info: None,
             submitter: "mx.rcv.test".to_owned(),
+            node: "n1".to_owned(),
         }
     }
 
@@ -211,7 +212,7 @@ mod tests {
         let xml = String::from_utf8(aggregate_xml(&reporter(), "a.test", day, &account())).expect("UTF-8");
         for part in [
             "<org_name>A &amp; B</org_name>",
-            "<report_id>a.test.86400.86400</report_id>\n<date_range>\n<begin>86400</begin>\n<end>172799</end>",
+            "<report_id>a.test.86400.86400.n1</report_id>\n<date_range>\n<begin>86400</begin>\n<end>172799</end>",
             "<error>4 more messages are not shown",
             "<domain>a.test</domain>\n<adkim>s</adkim>\n<aspf>r</aspf>\n<p>reject</p>\n<sp>none</sp>\n<pct>100</pct>\n<fo>0</fo>",
             "<source_ip>192.0.2.1</source_ip>\n<count>3</count>",
@@ -233,11 +234,11 @@ mod tests {
             String::from_utf8(aggregate_mail(&reporter(), "a.test", day, "r@b.test", &xml, 172_800)).expect("ASCII");
         let unfolded = mail.replace("\r\n ", " ");
         for part in [
-            "Subject: Report Domain: a.test Submitter: mx.rcv.test Report-ID: <a.test.86400.86400@rcv.test>\r\n",
+            "Subject: Report Domain: a.test Submitter: mx.rcv.test Report-ID: <a.test.86400.86400.n1@rcv.test>\r\n",
             "To: <r@b.test>\r\n",
             "Content-Type: application/gzip\r\n",
-            "filename=\"mx.rcv.test!a.test!86400!172799.xml.gz\"",
-            "Message-ID: <dmarc.a.test.86400.86400@rcv.test>",
+            "filename=\"mx.rcv.test!a.test!86400!172799!n1.xml.gz\"",
+            "Message-ID: <dmarc.a.test.86400.86400.n1@rcv.test>",
         ] {
             assert!(unfolded.contains(part), "{part}\n{mail}");
         }

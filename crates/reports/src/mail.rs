@@ -21,6 +21,9 @@ pub struct Reporter {
     pub extra_contact_info: Option<String>,
     /// The domain that stands for who reports.
     pub submitter: String,
+    /// Letters and digits that tell this node from others that report for the same organisation about the same domain and
+    /// period: part of what names a report.
+    pub node: String,
 }
 
 /// The fields of a message, and its parts.
@@ -118,7 +121,8 @@ pub fn file_stem(reporter: &Reporter, domain: &str, period: Period) -> String {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).collect()
     };
-    format!("{}!{}!{}!{}", plain(&reporter.submitter), plain(domain), period.begin_secs(), period.last_secs())
+    let (submitter, domain, node) = (plain(&reporter.submitter), plain(domain), plain(&reporter.node));
+    format!("{submitter}!{domain}!{}!{}!{node}", period.begin_secs(), period.last_secs())
 }
 
 /// The domain of an address; the text itself when it has none.
@@ -153,6 +157,7 @@ mod tests {
             email: "r@a.test\r\nX: y".to_owned(),
             extra_contact_info: None,
             submitter: "mx.test".to_owned(),
+            node: "n1".to_owned(),
         };
         let letter = Letter::new(&reporter, "b@c.test\r\nX: y", &"word ".repeat(40), "id@a", 0).end("x");
         let text = String::from_utf8(letter).expect("ASCII");

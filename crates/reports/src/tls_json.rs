@@ -51,13 +51,13 @@ pub fn tls_mail(reporter: &Reporter, domain: &str, period: Period, to: &str, jso
         rfc3339(period.last_secs())
     );
     letter.text(BOUNDARY, &text);
-    let name = format!("{}!001.json.gz", file_stem(reporter, domain, period));
+    let name = format!("{}.json.gz", file_stem(reporter, domain, period));
     letter.file(BOUNDARY, TLS_MEDIA_TYPE, &name, &gzip(json));
     letter.end(BOUNDARY)
 }
 
 fn id(reporter: &Reporter, domain: &str, period: Period) -> String {
-    format!("{}@{}", report_id(domain, period), domain_of(&reporter.email))
+    format!("{}@{}", report_id(reporter, domain, period), domain_of(&reporter.email))
 }
 
 fn of_policy(policy: &TlsPolicy, (successes, failures): &(u64, BTreeMap<&SessionFailure, u64>)) -> Value {
@@ -112,6 +112,7 @@ mod tests {
             email: "tls@snd.test".to_owned(),
             extra_contact_info: None,
             submitter: "mx.snd.test".to_owned(),
+            node: "n1".to_owned(),
         }
     }
 
@@ -149,7 +150,7 @@ mod tests {
             report["date-range"],
             json!({"start-datetime": "1970-01-02T00:00:00Z", "end-datetime": "1970-01-02T23:59:59Z"})
         );
-        assert_eq!(report["report-id"], "a.test.86400.86400@snd.test");
+        assert_eq!(report["report-id"], "a.test.86400.86400.n1@snd.test");
         let policies = report["policies"].as_array().expect("an array");
         assert_eq!(policies.len(), 2);
         assert_eq!(policies[0]["policy"]["policy-type"], "sts");
@@ -174,11 +175,11 @@ mod tests {
         let mail = tls_mail(&reporter(), "a.test", day, "r@a.test", b"{}", 0);
         let mail = String::from_utf8(mail).expect("ASCII").replace("\r\n ", " ");
         for part in [
-            "Subject: Report Domain: a.test Submitter: mx.snd.test Report-ID: <a.test.86400.86400@snd.test>\r\n",
+            "Subject: Report Domain: a.test Submitter: mx.snd.test Report-ID: <a.test.86400.86400.n1@snd.test>\r\n",
             "TLS-Report-Domain: a.test\r\nTLS-Report-Submitter: mx.snd.test\r\nTLS-Required: No\r\n",
             "Content-Type: multipart/report; report-type=\"tlsrpt\"; boundary=\"=_tls_report\"\r\n",
             "Content-Type: application/tlsrpt+gzip\r\n",
-            "filename=\"mx.snd.test!a.test!86400!172799!001.json.gz\"",
+            "filename=\"mx.snd.test!a.test!86400!172799!n1.json.gz\"",
         ] {
             assert!(mail.contains(part), "{part}\n{mail}");
         }

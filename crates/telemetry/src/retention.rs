@@ -83,10 +83,14 @@ impl Retention {
         let mut left: u64 = segments.iter().map(|segment| segment.octets).sum();
         let mut over = Vec::new();
         for segment in segments {
-            let age = now.duration_since(segment.at).unwrap_or_default();
-            let is_old = self.age_max.is_some_and(|max| age > max);
+            let age = now.duration_since(segment.at);
+            let is_old = self.age_max.is_some_and(|max| age.as_ref().is_ok_and(|age| *age > max));
             let is_much = self.octets_max.is_some_and(|max| left > max);
             if !is_old && !is_much {
+                // Written by a clock that was ahead, it is no measure for those behind it.
+                if age.is_err() {
+                    continue;
+                }
                 break;
             }
             left -= segment.octets;
@@ -152,6 +156,9 @@ mod tests {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
             assert_eq!(over, expected, "{age_max:?} {octets_max:?}");
         }
+        let of_clocks = vec![segment("a", 5, 9000), segment("b", 5, 500), segment("c", 5, 900)];
+        let over = retention(Some(499), None).over(of_clocks, now);
+        assert_eq!(over, [PathBuf::from("b")], "the clock was ahead when the first was written");
     }
 
     #[test]

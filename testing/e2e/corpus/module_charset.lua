@@ -3,7 +3,7 @@
 -- > EHLO client.test
 -- < 250 *
 -- > MAIL FROM:<a@source.test>
--- < 550 5.7.1 grün 4
+-- < 550 5.7.1 grün 4 8
 -- logged Rejection
 --   response.code: 550
 local kumo = require 'kumo'
@@ -15,5 +15,5 @@ end)
 
 kumo.on('smtp_server_mail_from', function()
   local text = kumo.encode.charset_decode('iso-8859-1', 'gr\xfcn')
-  kumo.reject(550, string.format('5.7.1 %s %d', text, #kumo.encode.charset_encode('windows-1252', text)))
+  kumo.reject(550, string.format('5.7.1 %s %d %d', text, #kumo.encode.charset_encode('windows-1252', text), #kumo.encode.charset_encode('utf-16be', text)))
 end)

@@ -194,7 +194,7 @@ fn what_is_wrong_is_told_apart_and_changes_nothing() {
             404,
             "no such entry",
         ),
-        ("PUT", SUSPEND, "application/json", "{}", 405, ""),
+        ("PUT", SUSPEND, "application/json", "{}", 405, "PUT is not for this path"),
     ];
     for (method, path, kind, body, expected, says) in rows {
         let (status, text) = http::send(relay.http(), method, path, kind, body);

@@ -146,7 +146,8 @@ impl TlsWatch {
                 if text.is_empty() && found.is_ok() {
                     found = Err((TlsResult::TlsaInvalid, String::new()));
                 }
-                TlsPolicy { kind: TlsPolicyType::Tlsa, text: text.clone(), domain: base.clone(), mx_hosts: Vec::new() }
+                let text = if is_sound(text) { text.clone() } else { Vec::new() };
+                TlsPolicy { kind: TlsPolicyType::Tlsa, text, domain: base.clone(), mx_hosts: Vec::new() }
             }
             (None, Some(fault)) => {
                 found = Err((fault, String::new()));
@@ -186,8 +187,7 @@ impl TlsWatch {
             }
         }
         let text = policy.lines();
-        // Each row has it: one that is longer than any sound one is named without its text.
-        match text.iter().map(String::len).sum::<usize>() <= POLICY_OCTETS_MAX {
+        match is_sound(&text) {
             true => TlsPolicy { kind: TlsPolicyType::Sts, text, mx_hosts: policy.mx.clone(), ..none },
             false => TlsPolicy { kind: TlsPolicyType::Sts, ..none },
         }
@@ -243,6 +243,11 @@ fn of_sts(fault: StsFault) -> Option<TlsResult> {
         StsFault::WebPki => Some(TlsResult::StsWebpkiInvalid),
         StsFault::Unknown => None,
     }
+}
+
+/// Whether a row may have this text of a policy: each row has its own, and how long one is is a stranger's to say.
+fn is_sound(text: &[String]) -> bool {
+    text.iter().map(String::len).sum::<usize>() <= POLICY_OCTETS_MAX
 }
 
 /// A refusal without its text, which is the other server's to choose: rows with different reasons are counted apart.

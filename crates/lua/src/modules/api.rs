@@ -69,8 +69,8 @@ pub(crate) const API_BOUNCE: Module = Module {
         asked!(
             "kumo.api.admin.bounce",
             "delete",
-            "(id) -> true",
-            "Takes one back; one that is not there is an error.",
+            "(id) -> bool",
+            "Takes one back; false where there is no such order.",
             "DELETE",
             BOUNCE
         ),
@@ -88,8 +88,8 @@ pub(crate) const API_SUSPEND: Module = Module {
         asked!(
             "kumo.api.admin.suspend",
             "delete",
-            "(id) -> true",
-            "Takes one back; one that is not there is an error.",
+            "(id) -> bool",
+            "Takes one back; false where there is no such order.",
             "DELETE",
             SUSPEND
         ),
@@ -107,8 +107,8 @@ pub(crate) const API_SUSPEND_READY_Q: Module = Module {
         asked!(
             "kumo.api.admin.suspend_ready_q",
             "delete",
-            "(id) -> true",
-            "Takes one back; one that is not there is an error.",
+            "(id) -> bool",
+            "Takes one back; false where there is no such order.",
             "DELETE",
             READY_Q
         ),
@@ -161,7 +161,7 @@ pub(super) async fn administer(
     // An order is known by its id, and one that was taken back is gone.
     let answer = match (method, answer) {
         ("POST", mut given) => given["id"].take(),
-        ("DELETE", _) => Json::Bool(true),
+        ("DELETE", taken_back) => Json::Bool(taken_back != Json::Bool(false)),
         (_, list) => list,
     };
     convert::to_lua(&lua, &answer)

@@ -8,7 +8,7 @@ use data_encoding::{
     BASE32, BASE32_NOPAD, BASE32HEX, BASE32HEX_NOPAD, BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, Encoding,
     HEXLOWER, HEXLOWER_PERMISSIVE,
 };
-use encoding_rs::Encoding as Charset;
+use encoding_rs::{Encoding as Charset, UTF_16BE, UTF_16LE};
 use mlua::{Lua, LuaString};
 
 /// The module.
@@ -137,7 +137,19 @@ fn charset(name: &str) -> mlua::Result<&'static Charset> {
 
 fn charset_encode(lua: &Lua, (name, text, ignore_errors): (String, String, Option<bool>)) -> mlua::Result<LuaString> {
     let charset = charset(&name)?;
-    let (octets, _, has_unmappable) = charset.encode(&text);
+    // The library writes these as UTF-8, as browsers do.
+    let in_utf_16 =
+        |octets_of: fn(u16) -> [u8; 2]| lua.create_string(text.encode_utf16().flat_map(octets_of).collect::<Vec<u8>>());
+    if charset == UTF_16LE {
+        return in_utf_16(u16::to_le_bytes);
+    }
+    if charset == UTF_16BE {
+        return in_utf_16(u16::to_be_bytes);
+    }
+    let (octets, written_as, has_unmappable) = charset.encode(&text);
+    if written_as != charset {
+        return Err(mlua::Error::runtime(format!("charset {name:?}: nothing is written in it")));
+    }
     if has_unmappable && ignore_errors == Some(false) {
         return Err(mlua::Error::runtime(format!("the text has characters that {name} has not")));
     }

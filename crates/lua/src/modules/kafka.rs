@@ -16,8 +16,7 @@ pub(crate) const KAFKA: Module = Module {
         "build_producer",
         "{settings} -> Producer",
         "A producer, by the settings of librdkafka and their names, such as `['bootstrap.servers'] = 'HOST:PORT'`; values are texts, \
-         numbers or booleans. It connects on its own, and again when a connection broke. TLS (`security.protocol = 'ssl'`), SCRAM \
-         and Kerberos are not built.",
+         numbers or booleans. It connects on its own, and again when a connection broke. Kerberos (GSSAPI) is not built.",
         Test("testing/e2e/tests/kafka.rs::scripts_produce"),
         build_producer
     )]],

@@ -268,7 +268,7 @@ fn tenants_and_campaigns_have_rates_of_their_own() {
     };
     assert!(passes("acme", Some("news")));
     assert!(!passes("acme", Some("news")), "one of that campaign an hour");
-    assert!(passes("acme", None));
+    assert!(passes("acme", None) && passes("acme", None), "what the campaign's rate put off has not used the tenant's");
     assert!(!passes("acme", None), "three of that tenant an hour, those of campaigns among them");
     assert!((0..10).all(|_| passes("free", None)), "who has no rate is not held");
 }
@@ -333,6 +333,10 @@ fn wrong_queues_do_not_pass_validation() {
         "[queue.\"a.test\".\"nobody\"]\nmax_age = \"1m\"\n",
         "[tenant.\"a\"]\nmax_agee = \"1m\"\n",
         "[tenant.\"a\"]\noverall_max_message_rate = \"many\"\n",
+        "[tenant.\"a\".campaigns.\"c\"]\noverall_max_message_rate = \"200/fortnight\"\n",
+        "[tenant.\"a\".campaigns.\"c\"]\noverall_max_mesage_rate = \"200/min\"\n",
+        "[tenant.\"a\".campaigns]\nc = \"200/min\"\n",
+        "[tenant.\"a\"]\ncampaigns = \"200/min\"\n",
         "tenant_haeder = \"X\"\n",
         "default_tenant = \"a\"\n",
         "[queue.default]\negress_pool = \"nowhere\"\n",
@@ -374,7 +378,11 @@ fn signatures_follow_the_from_header() {
         "[base]\nselektor = \"s\"\n",
         "[domain.\"a.test\"]\nfilename = \"/none.pem\"\nselector = \"s\"\nheaders = [\"From\"]\n",
         "[base]\nadditional_signatures = [\"x\"]\n",
+        "[signature.\"a\"]\ndomain = \"a.test\"\nfilename = \"KEY\"\npolicy = \"OnlyIfMissingDomainBlok\"\n",
+        "[signature.\"a\"]\ndomain = \"a.test\"\nfilename = \"KEY\"\nalgo = \"Ed25519\"\n",
     ] {
+        let wrong = wrong.replace("KEY", &key.display().to_string());
+        let wrong = wrong.as_str();
         assert!(matches!(judged(&[("d.toml", wrong)], SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
     }
 }
@@ -656,6 +664,12 @@ fn domains_that_are_hosted_in_one_place_are_routed_there() {
             r.apply_ip_rollup_to_queue_config('d.test', 'ip.ip_rollup', params) \
             assert(#params.protocol.smtp.mx_list == 1 and params.protocol.smtp.mx_list[1] == '[192.0.2.14]', 'hosts of one address') \
             assert(kumo.make_queue_config(params)) \
+            kumo.dns.lookup_addr = function(host) if host == 'b.mx.big.test.' then error 'no such host' end return { '192.0.2.9' } end \
+            r.apply_ip_rollup_to_queue_config('d.test', 'ip.ip_rollup', params) \
+            assert(params.protocol.smtp.mx_list[1] == '[192.0.2.9]', 'the other host takes it') \
+            kumo.dns.lookup_addr = function() error 'no such host' end \
+            local ok, why = pcall(r.apply_ip_rollup_to_queue_config, 'd.test', 'ip.ip_rollup', params) \
+            assert(not ok and tostring(why):find('no such host', 1, true), why) \
             msg:set_meta('routing_domain', nil) msg:set_recipient 'a@gone.test' \
             r.reroute_based_on_mx_host_suffix(msg, { [''] = 'x' }) assert(msg:get_meta 'routing_domain' == nil) end)",
     );

@@ -53,6 +53,13 @@ pub(super) enum ClientError {
     BadReply(String),
 }
 
+impl ClientError {
+    /// 421: the server wants to be asked again, on another connection.
+    fn wants_new_connection(&self) -> bool {
+        matches!(self, ClientError::Refused { reply, .. } if reply.starts_with("421"))
+    }
+}
+
 /// How a conversation ended without an error.
 pub(super) enum Ending {
     /// There is nothing more to send.
@@ -142,6 +149,8 @@ impl Client {
     /// Settles what a failed connection leaves behind, and says whether to try again.
     fn goes_on_after(&mut self, error: Option<ClientError>, progress: bool) -> bool {
         let timeout = matches!(error, Some(ClientError::Wire(WireError::Timeout(_))));
+        // It was told to come again: one ticket a time, so that it ends where that is all it is ever told.
+        let is_renewal = error.as_ref().is_none_or(ClientError::wants_new_connection);
         if let Some(error) = error {
             self.run.note_failure(|| error.to_string());
         }
@@ -152,7 +161,7 @@ impl Client {
         if !progress {
             self.failed(1);
         }
-        self.run.plan.keep_going || timeout
+        self.run.plan.keep_going || timeout || is_renewal
     }
 
     /// Makes sure that `count` messages may be sent; false when there are not that many left.
@@ -229,15 +238,16 @@ impl Client {
         self.run.stationery.header_and_own_line(&mut self.head, letter, self.date.at(SystemTime::now()));
     }
 
-    /// `messages` of the letter were answered 250, whose last part was sent at `sent_at`. On a timetable the time counts
-    /// from when the letter was due: a client that could not send because it waited for another answer waited all the same.
-    pub(super) fn sent(&mut self, letter: Letter, messages: u64, sent_at: Instant) {
+    /// The messages of the letter at these places were answered 250, whose last part was sent at `sent_at`. On a timetable the
+    /// time counts from when the letter was due: a client that could not send because it waited for another answer waited all the same.
+    pub(super) fn sent(&mut self, letter: Letter, places: &[u64], sent_at: Instant) {
+        let messages = places.len() as u64;
         let latency = letter.due.unwrap_or(sent_at).elapsed();
         let microseconds = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.shard().sent(messages, microseconds);
         self.use_up(messages);
         if let Some(ledger) = &self.run.acknowledged {
-            (0..messages).for_each(|place| self.run.note(ledger, &mut self.tail, letter, place));
+            places.iter().for_each(|place| self.run.note(ledger, &mut self.tail, letter, *place));
         }
     }
 

@@ -118,14 +118,20 @@ impl Client {
                 return Err(error);
             }
         };
-        let accepted = accepted(&answer, http, batch);
-        if accepted > 0 {
-            self.sent(letter, accepted, written.last_part_at);
+        let recipient = |place| {
+            let mut address = Vec::new();
+            self.run.stationery.recipient_of(&mut address, letter, place);
+            address
+        };
+        let accepted = accepted(&answer, http, batch, recipient);
+        if !accepted.is_empty() {
+            self.sent(letter, &accepted, written.last_part_at);
         }
-        if accepted < batch {
+        let refused = batch - accepted.len() as u64;
+        if refused > 0 {
             let text = || format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body));
             self.run.note_failure(text);
-            self.failed(batch - accepted);
+            self.failed(refused);
         }
         Ok(answer)
     }
@@ -156,18 +162,24 @@ pub(super) fn opening(stationery: &Stationery, head: &[u8], letter: Letter, http
     json.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
     json
 }
-/// How many messages of the batch the server took. With deferred generation it counts none, but has taken them all.
-fn accepted(answer: &Answer, http: HttpPlan, batch: u64) -> u64 {
+/// The places of the batch whose messages the server took. With deferred generation it counts none, but has taken them all.
+fn accepted(answer: &Answer, http: HttpPlan, batch: u64, recipient: impl Fn(u64) -> Vec<u8>) -> Vec<u64> {
     if answer.status != 200 {
-        return 0;
+        return Vec::new();
     }
     if http.defer_generation {
-        return batch;
+        return (0..batch).collect();
     }
-    let count = serde_json::from_slice::<serde_json::Value>(&answer.body)
-        .ok()
-        .and_then(|answer| answer.get("success_count")?.as_u64());
-    count.unwrap_or(0).min(batch)
+    let said: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let count = said["success_count"].as_u64().unwrap_or(0);
+    let failed: Vec<&[u8]> = said["failed_recipients"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|it| Some(it.as_str()?.as_bytes()))
+        .collect();
+    let is_taken = |place: &u64| failed.is_empty() || !failed.contains(&recipient(*place).as_slice());
+    (0..batch).filter(is_taken).zip(0..count).map(|(place, _)| place).collect()
 }
 
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
@@ -179,3 +191,23 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 pub(super) const CLOSING: &[u8] = b"\"}";
 pub(super) const HEADER_LINES_MAX: usize = 100;
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_failed_is_not_among_those_that_were_taken() {
+        let plan = HttpPlan { defer_spool: false, defer_generation: false, batch: 4, bulk: false };
+        let places = |status, body: &str, plan| {
+            let answer = Answer { status, body: body.as_bytes().to_vec(), closes: false };
+            accepted(&answer, plan, 4, |place| format!("user-{place}@a.test").into_bytes())
+        };
+        let partly = r#"{"success_count":3,"fail_count":1,"failed_recipients":["user-1@a.test"],"errors":["no"]}"#;
+        assert_eq!(places(200, partly, plan), [0, 2, 3]);
+        assert_eq!(places(200, r#"{"success_count":4,"failed_recipients":[]}"#, plan), [0, 1, 2, 3]);
+        assert_eq!(places(200, r#"{"success_count":2}"#, plan), [0, 1]);
+        assert_eq!(places(200, r#"{"success_count":0}"#, HttpPlan { defer_generation: true, ..plan }), [0, 1, 2, 3]);
+        assert!(places(429, partly, plan).is_empty() && places(200, "no JSON", plan).is_empty());
+    }
+}

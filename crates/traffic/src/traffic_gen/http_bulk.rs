@@ -129,7 +129,7 @@ impl Client {
             let (letter, sent_at) = stream.under_way.pop_front().ok_or_else(|| bad(line))?;
             let answer: serde_json::Value = serde_json::from_slice(line).map_err(|_| bad(line))?;
             match answer["success_count"].as_u64() {
-                Some(1) => self.sent(letter, 1, sent_at),
+                Some(1) => self.sent(letter, &[0], sent_at),
                 _ => {
                     self.run.note_failure(|| answer.to_string());
                     self.failed(1);

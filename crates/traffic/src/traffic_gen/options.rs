@@ -87,7 +87,7 @@ pub struct Options {
     #[arg(long, requires = "http", conflicts_with = "http_batch_size")]
     http_bulk: bool,
 
-    /// Recipients of a request; it is the same address each time
+    /// Recipients of a request, each with an address of its own
     #[arg(long, value_name = "N", default_value_t = 1, requires = "http", value_parser = clap::value_parser!(u32).range(1..=BATCH_MAX))]
     http_batch_size: u32,
 

@@ -173,6 +173,9 @@ impl Client {
                 return Ok(Envelope::Refused(mail));
             }
             let rcpt = session.read_reply(|_| {}).await?;
+            if rcpt.code == 421 {
+                return Ok(Envelope::Refused(rcpt));
+            }
             let data = session.read_reply(|_| {}).await?;
             return self.judge_envelope(session, mail, rcpt, data).await;
         }
@@ -252,7 +255,7 @@ impl Client {
             }
         };
         if reply.is_positive() {
-            self.sent(letter, 1, written.last_part_at);
+            self.sent(letter, &[0], written.last_part_at);
             return Ok(Ending::Done);
         }
         self.run.note_failure(|| reply.text.clone());
