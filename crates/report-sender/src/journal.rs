@@ -322,9 +322,8 @@ mod tests {
     #[test]
     fn what_a_crash_left_of_a_count_that_is_over_goes() {
         let dir = tempfile::tempdir().expect("scratch");
-        let period = Period::at(86_400, 86_400);
-        for ending in [NEW, SENT] {
-            fs::write(dir.path().join(name::<Tls>(period, ending)), "").expect("written");
+        for (begin, ending) in [(86_400, NEW), (2 * 86_400, SENT)] {
+            fs::write(dir.path().join(name::<Tls>(Period::at(begin, 86_400), ending)), "").expect("written");
         }
         assert_eq!(periods::<Tls>(dir.path()).expect("read"), []);
         assert_eq!(fs::read_dir(dir.path()).expect("read").count(), 0);
