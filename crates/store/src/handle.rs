@@ -2,6 +2,7 @@
 
 use crate::StoreError;
 use crate::claim::Orphans;
+use crate::coming::{Coming, announced};
 use crate::hints::Hints;
 use crate::kind::Kind;
 use crate::linger::Linger;
@@ -99,7 +100,25 @@ impl SpoolHandle {
     /// # Errors
     /// Nothing is acknowledged: 452 when [`SpoolError::is_full`], else 451.
     pub async fn append(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
-        self.append_with(groups, Orphans::TakenBack).await
+        self.append_coming(groups, Coming::default()).await
+    }
+
+    /// The same of a transaction that was made ready by [`SpoolHandle::announced`].
+    ///
+    /// # Errors
+    /// As [`SpoolHandle::append`].
+    pub async fn append_coming(&self, groups: Vec<Vec<Sealed>>, coming: Coming) -> Result<Appended, SpoolError> {
+        self.append_with(groups, Orphans::TakenBack, coming).await
+    }
+
+    /// Runs what makes a transaction ready. While it computes, a commit waits for its append, for as long as it waits for any.
+    pub async fn announced<F: Future>(&self, preparing: F) -> (F::Output, Coming) {
+        let announce = || match &self.shared.engine {
+            Engine::Log(spool) => spool.coming(),
+            // There no append waits for another.
+            Engine::Files(_) => Coming::default(),
+        };
+        announced(announce, preparing).await
     }
 
     /// The same of messages that were accepted before: what is written stays, and the next start delivers it, when this is dropped
@@ -108,12 +127,17 @@ impl SpoolHandle {
     /// # Errors
     /// As [`SpoolHandle::append`].
     pub async fn append_accepted(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
-        self.append_with(groups, Orphans::Kept).await
+        self.append_with(groups, Orphans::Kept, Coming::default()).await
     }
 
-    async fn append_with(&self, groups: Vec<Vec<Sealed>>, orphans: Orphans) -> Result<Appended, SpoolError> {
+    async fn append_with(
+        &self,
+        groups: Vec<Vec<Sealed>>,
+        orphans: Orphans,
+        coming: Coming,
+    ) -> Result<Appended, SpoolError> {
         match &self.shared.engine {
-            Engine::Log(spool) => spool.append(groups, orphans).await,
+            Engine::Log(spool) => spool.append(groups, orphans, coming).await,
             Engine::Files(spool) => spool.append(groups, orphans).await,
         }
     }

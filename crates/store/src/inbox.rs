@@ -4,10 +4,12 @@
 //! handle's permits, marks by folding those of one message together.
 
 use crate::claim::Orphans;
+use crate::coming::Coming;
 use crate::options::{Options, Stats};
 use message::{MessageId, Place, Sealed};
 use spool::{Durable, Mark, Recovered, Rewrite, SpoolError};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -19,6 +21,8 @@ pub(crate) struct Inbox {
     state: Watched<State>,
     wake: Condvar,
     stats: Mutex<Stats>,
+    /// Appends that cores compute now. Counted off under the lock, so that who sleeps for them hears of it.
+    coming: AtomicUsize,
 }
 
 /// A transaction waiting for its commit.
@@ -28,6 +32,8 @@ pub(crate) struct Append {
     pub octets: usize,
     pub reply: oneshot::Sender<Answer>,
     pub orphans: Orphans,
+    /// Announced before.
+    pub coming: Coming,
     /// Given back with the reply.
     pub permit: OwnedSemaphorePermit,
 }
@@ -53,6 +59,8 @@ pub(crate) type Locate = (MessageId, oneshot::Sender<Option<Place>>);
 struct State {
     work: Work,
     append_octets: usize,
+    /// Since when the writer has the oldest append wait for others.
+    lingers_since: Option<Instant>,
     /// When the oldest mark came.
     marked_at: Option<Instant>,
     /// Marks at which they are folded.
@@ -85,10 +93,31 @@ pub(crate) struct Work {
 
 /// What wakes the writer.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
-    appends: usize,
-    /// A first mark starts a clock, so it must be seen; during a short wait it need not.
-    first_mark: bool,
+enum Wanted {
+    /// An append, or a first mark, which starts a clock.
+    Anything,
+    /// So many appends, and nobody else who is about to.
+    Appends(usize),
+}
+
+impl Wanted {
+    /// Whether this is what was waited for.
+    fn is_there(self, appends: usize, coming: usize) -> bool {
+        match self {
+            Wanted::Anything => appends > 0,
+            Wanted::Appends(wanted) => appends >= wanted && coming == 0,
+        }
+    }
+}
+
+/// What the writer does next.
+enum Next {
+    /// Sleeps until then, or for that.
+    Sleep(Option<Instant>, Wanted),
+    /// Keeps house: what waits does so a little longer.
+    House,
+    /// Takes what waits.
+    Work,
 }
 
 /// How the writer wants to wait.
@@ -97,8 +126,10 @@ pub(crate) struct Wait {
     pub appends_expected: usize,
     /// There is something to do at once: do not sleep.
     pub busy: bool,
-    /// Wake at this time whatever happens.
-    pub until: Option<Instant>,
+    /// When to try again after a failure.
+    pub retry_at: Option<Instant>,
+    /// When to go on with housekeeping, beside what waits.
+    pub house_at: Option<Instant>,
     /// Marks of a failed commit are with the writer: more of them are no reason to wake before `until`.
     pub marks_failed: bool,
 }
@@ -106,21 +137,44 @@ pub(crate) struct Wait {
 impl Inbox {
     pub fn new() -> Inbox {
         let state = State { fold_at: MARKS_FOLDED_AT, ..State::default() };
-        Inbox { state: Watched::new(state), wake: Condvar::new(), stats: Mutex::default() }
+        let (wake, stats, coming) = (Condvar::new(), Mutex::default(), AtomicUsize::new(0));
+        Inbox { state: Watched::new(state), wake, stats, coming }
     }
 
     /// Puts a transaction in.
-    pub fn append(&self, append: Append, options: &Options) -> Result<(), SpoolError> {
+    pub fn append(&self, mut append: Append, options: &Options) -> Result<(), SpoolError> {
         let mut state = self.state();
         if let Some(error) = state.refusal() {
+            // Called off with the append, for which the lock must be free.
+            drop(state);
             return Err(error);
         }
         state.append_octets += append.octets;
+        let coming = self.count_off(std::mem::take(&mut append.coming).has_come());
         state.work.appends.push(append);
         let (count, octets) = (state.work.appends.len(), state.append_octets);
-        let wanted = |wanted: Wanted| count >= wanted.appends || octets >= options.batch_octets_max;
-        self.wake_if(state, wanted);
+        self.wake_if(state, |wanted| wanted.is_there(count, coming) || octets >= options.batch_octets_max);
         Ok(())
+    }
+
+    /// An append is being computed.
+    pub fn announce(&self) {
+        self.coming.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It is not any more, for now or for good.
+    pub fn call_off(&self) {
+        let state = self.state();
+        let (count, coming) = (state.work.appends.len(), self.count_off(true));
+        self.wake_if(state, |wanted| wanted.is_there(count, coming));
+    }
+
+    /// Who is coming behind one that was announced, or was not. Called under the lock.
+    fn count_off(&self, announced: bool) -> usize {
+        match announced {
+            true => self.coming.fetch_sub(1, Ordering::Relaxed) - 1,
+            false => self.coming.load(Ordering::Relaxed),
+        }
     }
 
     /// Puts a message in that is to be written anew.
@@ -150,7 +204,7 @@ impl Inbox {
             fold(&mut state.work.marks);
             state.fold_at = (state.work.marks.len() * 2).max(MARKS_FOLDED_AT);
         }
-        self.wake_if(state, |wanted| wanted.first_mark && (first || count == MARKS_WAKE));
+        self.wake_if(state, |wanted| matches!(wanted, Wanted::Anything) && (first || count == MARKS_WAKE));
     }
 
     /// Asks for a commit of everything so far.
@@ -225,13 +279,17 @@ impl Inbox {
         self.state().stopped.clone()
     }
 
-    /// Waits as told, then takes what a commit may take.
+    /// Waits as told, then takes what a commit may take; nothing when it is only time to keep house.
     pub fn take(&self, wait: &Wait, options: &Options) -> Work {
         let mut state = self.state();
-        let mut linger_until = None;
         loop {
             let now = Instant::now();
-            let Some((until, wanted)) = state.sleep(wait, options, now, &mut linger_until) else { break };
+            let coming = self.coming.load(Ordering::Relaxed);
+            let (until, wanted) = match state.next(wait, options, now, coming) {
+                Next::Sleep(until, wanted) => (until, wanted),
+                Next::House => return Work::default(),
+                Next::Work => return state.take(options),
+            };
             state.asleep = Some(wanted);
             state = match until {
                 None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -242,7 +300,6 @@ impl Inbox {
             };
             state.asleep = None;
         }
-        state.take(options)
     }
 
     pub fn stats(&self) -> Stats {
@@ -277,46 +334,44 @@ impl State {
         self.stopped.clone()
     }
 
-    /// Until when to sleep and for what, or `None` when there is work. Single appends are never
-    /// kept waiting; when the last commits had several, this one waits a little for as many.
-    fn sleep(
-        &self,
-        wait: &Wait,
-        options: &Options,
-        now: Instant,
-        linger_until: &mut Option<Instant>,
-    ) -> Option<(Option<Instant>, Wanted)> {
-        let due = wait.until.is_some_and(|until| until <= now);
-        let Work { rewrites, flushes, locates, set_aside, recovered, woken, .. } = &self.work;
-        let asked = !rewrites.is_empty()
-            || !flushes.is_empty()
-            || !locates.is_empty()
-            || !set_aside.is_empty()
-            || recovered.is_some();
-        if self.closing || due || asked || *woken {
-            return None;
+    /// Single appends are never kept waiting; when the last commits had several, this one waits a little for as many, and for those
+    /// who are coming, whose cores a commit would only take away.
+    fn next(&mut self, wait: &Wait, options: &Options, now: Instant, coming: usize) -> Next {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if self.closing || self.is_asked() || is_due(wait.retry_at) {
+            return Next::Work;
         }
         let count = self.work.appends.len();
-        if count > 0 {
-            let until = *linger_until.get_or_insert(now + options.linger.longest(wait.appends_expected));
-            let enough = count >= wait.appends_expected || self.append_octets >= options.batch_octets_max;
-            return (!enough && now < until && !wait.marks_failed)
-                .then_some((Some(until), Wanted { appends: wait.appends_expected, first_mark: false }));
-        }
-        if wait.busy {
-            return None;
-        }
-        let wanted = Wanted { appends: 1, first_mark: true };
-        let marks_until = self.marked_at.filter(|_| !wait.marks_failed).map(|at| at + options.mark_interval);
-        if marks_until.is_some_and(|until| until <= now) || (!wait.marks_failed && self.work.marks.len() >= MARKS_WAKE)
-        {
-            return None;
-        }
-        let until = match (marks_until, wait.until) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let (wanted, until) = if count > 0 {
+            let since = *self.lingers_since.get_or_insert(now);
+            let wanted = Wanted::Appends(wait.appends_expected);
+            let enough = wanted.is_there(count, coming) || self.append_octets >= options.batch_octets_max;
+            let until = since + options.linger.longest(wait.appends_expected);
+            if enough || until <= now || wait.marks_failed {
+                return Next::Work;
+            }
+            (wanted, Some(until))
+        } else {
+            let marks_until = self.marked_at.filter(|_| !wait.marks_failed).map(|at| at + options.mark_interval);
+            let many = !wait.marks_failed && self.work.marks.len() >= MARKS_WAKE;
+            if wait.busy || many || is_due(marks_until) {
+                return Next::Work;
+            }
+            (Wanted::Anything, marks_until)
         };
-        Some((until, wanted))
+        if is_due(wait.house_at) {
+            return Next::House;
+        }
+        let until = [until, wait.retry_at, wait.house_at].into_iter().flatten().min();
+        Next::Sleep(until, wanted)
+    }
+
+    /// Somebody wants something that waits for nothing.
+    fn is_asked(&self) -> bool {
+        let Work { rewrites, flushes, locates, set_aside, recovered, woken, .. } = &self.work;
+        *woken
+            || recovered.is_some()
+            || !(rewrites.is_empty() && flushes.is_empty() && locates.is_empty() && set_aside.is_empty())
     }
 
     /// Everything but the appends beyond one batch.
@@ -327,7 +382,7 @@ impl State {
         self.work.appends = work.appends.split_off(share(octets, options.batch_octets_max));
         self.append_octets = self.work.appends.iter().map(|append| append.octets).sum();
         work.closing &= self.work.appends.is_empty();
-        self.marked_at = None;
+        (self.marked_at, self.lingers_since) = (None, None);
         self.fold_at = MARKS_FOLDED_AT;
         work
     }
@@ -381,6 +436,67 @@ const MARKS_FOLDED_AT: usize = 65_536;
 mod tests {
     use super::*;
     use clock::WallTime;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::sync::Semaphore;
+
+    /// With so many appends.
+    fn state(appends: usize) -> State {
+        let room = Arc::new(Semaphore::new(appends.max(1)));
+        let append = || Append {
+            groups: Vec::new(),
+            octets: 1,
+            reply: oneshot::channel().0,
+            orphans: Orphans::Kept,
+            coming: Coming::default(),
+            permit: Arc::clone(&room).try_acquire_owned().expect("room"),
+        };
+        let work = Work { appends: (0..appends).map(|_| append()).collect(), ..Work::default() };
+        State { work, append_octets: appends, ..State::default() }
+    }
+
+    fn wait(appends_expected: usize, house_at: Option<Instant>) -> Wait {
+        Wait { appends_expected, busy: false, retry_at: None, house_at, marks_failed: false }
+    }
+
+    /// What the writer does, with so many appends there, so many expected and so many coming, `later` than when it first looked.
+    fn next(appends: usize, expected: usize, coming: usize, later: Duration) -> Next {
+        let (mut state, options, now) = (state(appends), Options::default(), Instant::now());
+        let wait = wait(expected, None);
+        state.next(&wait, &options, now, coming);
+        state.next(&wait, &options, now + later, coming)
+    }
+
+    #[test]
+    fn a_commit_waits_for_as_many_as_the_last_had_and_for_who_computes_but_never_long() {
+        let (at_once, few, many) = (Duration::ZERO, Duration::from_millis(1), Duration::from_millis(4));
+        assert!(matches!(next(1, 1, 0, at_once), Next::Work), "nobody else is known of");
+        assert!(matches!(next(1, 1, 1, at_once), Next::Sleep(Some(_), Wanted::Appends(1))));
+        assert!(matches!(next(1, 1, 1, few), Next::Work));
+        assert!(matches!(next(9, 10, 0, few), Next::Sleep(Some(_), Wanted::Appends(10))));
+        assert!(matches!(next(10, 10, 0, few), Next::Work));
+        assert!(matches!(next(10, 10, 1, few), Next::Sleep(Some(_), Wanted::Appends(10))));
+        assert!(matches!(next(10, 10, 1, many), Next::Work));
+        assert!(matches!(next(0, 10, 1, many), Next::Sleep(None, Wanted::Anything)));
+        let woken_by = |appends, coming| Wanted::Appends(2).is_there(appends, coming);
+        assert_eq!([woken_by(1, 0), woken_by(2, 1), woken_by(2, 0)], [false, false, true]);
+    }
+
+    #[test]
+    fn housekeeping_does_not_cut_the_wait_of_a_commit_short_and_does_not_go_before_it() {
+        let (mut state, options, now) = (state(3), Options::default(), Instant::now());
+        let (few, due) = (Duration::from_millis(1), wait(5, Some(now)));
+        assert!(matches!(state.next(&due, &options, now, 0), Next::House));
+        let paced = wait(5, Some(now + few * 2));
+        let until = match state.next(&paced, &options, now + few / 2, 0) {
+            Next::Sleep(until, _) => until,
+            _ => panic!("neither is due"),
+        };
+        assert_eq!(until, Some(now + few), "counted from when the writer first saw the append");
+        assert!(matches!(state.next(&due, &options, now + few, 0), Next::Work));
+        assert_eq!(state.take(&options).appends.len(), 3);
+        assert!(matches!(state.next(&due, &options, now + few, 0), Next::House));
+    }
 
     #[test]
     fn what_fills_a_commit_by_itself_shares_it_with_none_before_it() {

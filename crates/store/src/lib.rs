@@ -10,6 +10,7 @@
 //! means (queue), when to stop accepting because space runs out (engine; [`free`] tells).
 
 mod claim;
+mod coming;
 mod error;
 mod file_disk;
 mod free;
@@ -33,6 +34,7 @@ mod shared_sync;
 mod sync_time;
 mod writer;
 
+pub use coming::Coming;
 pub use error::StoreError;
 pub use file_disk::FileDisk;
 pub use free::{Free, free};

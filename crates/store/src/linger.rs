@@ -19,7 +19,7 @@ impl Linger {
         Linger { many: (sync * 2).clamp(MANY_MIN, MANY_MAX), ..Linger::default() }
     }
 
-    /// The wait for as many appends as the last commit had.
+    /// The wait for as many appends as the last commit had, and for those who are coming.
     pub(crate) fn longest(self, expected: usize) -> Duration {
         if expected < MANY { self.few } else { self.many }
     }

@@ -4,6 +4,7 @@
 //! and marks; out: receipts after the covering sync, and the messages of earlier runs. A read follows a message that moves.
 
 use crate::claim::{Orphans, claim};
+use crate::coming::Coming;
 use crate::free::free;
 use crate::handle::Appended;
 use crate::inbox::{Append, Inbox, Rewriting};
@@ -110,19 +111,29 @@ impl LogSpool {
     }
 
     /// See [`SpoolHandle::append`](crate::SpoolHandle::append).
-    pub async fn append(&self, groups: Vec<Vec<Sealed>>, orphans: Orphans) -> Result<Appended, SpoolError> {
+    pub async fn append(
+        &self,
+        groups: Vec<Vec<Sealed>>,
+        orphans: Orphans,
+        coming: Coming,
+    ) -> Result<Appended, SpoolError> {
         let mut octets = 0;
         for group in &groups {
             octets += check_transaction(group)? as usize;
         }
         let permit = self.room_for(octets).await?;
         let (reply, answer) = oneshot::channel();
-        self.inbox.append(Append { groups, octets, reply, orphans, permit }, &self.options)?;
+        self.inbox.append(Append { groups, octets, reply, orphans, coming, permit }, &self.options)?;
         let take_back = |(_, durable): (_, Vec<Durable>)| {
             durable.iter().for_each(|durable| self.mark(Mark::Removed { id: durable.id() }));
         };
         let (groups, durable) = claim(answer, orphans, take_back).await?;
         Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
+    }
+
+    /// See [`SpoolHandle::announced`](crate::SpoolHandle::announced).
+    pub fn coming(&self) -> Coming {
+        Coming::to(&self.inbox)
     }
 
     /// See [`SpoolHandle::rewrite`](crate::SpoolHandle::rewrite).

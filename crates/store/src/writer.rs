@@ -109,11 +109,11 @@ impl<D: Disk> Writer<D> {
         let chunk_wanted = self.return_home.as_ref().is_some_and(ReturnHome::can_go_on);
         // Orphans of the last commit are due at once.
         let marks_wait = !self.batch.marks.is_empty() && !self.marks_failed;
-        let until = [self.retry_at, self.house_at].into_iter().flatten().min();
         Wait {
             appends_expected: self.appends_expected,
             busy: chunk_wanted || marks_wait,
-            until,
+            retry_at: self.retry_at,
+            house_at: self.house_at,
             marks_failed: self.marks_failed,
         }
     }

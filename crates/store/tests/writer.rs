@@ -157,6 +157,65 @@ async fn what_waits_rides_on_one_commit() {
     assert_eq!(stats.log.commits - before, 2, "{stats:?}");
 }
 
+/// Has a core compute until told to go on, and returns once it does; then it appends, or does not.
+async fn computing(spool: &SpoolHandle, appends: bool) -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let (go, goes) = std::sync::mpsc::channel();
+    let spool = spool.clone();
+    let task = tokio::spawn(async move {
+        let preparing = async move {
+            begin.send(()).expect("awaited");
+            goes.recv().expect("told to go on");
+        };
+        let ((), coming) = spool.announced(preparing).await;
+        if appends {
+            spool.append_coming(vec![vec![sealed(2, 10)]], coming).await.expect("durable");
+        }
+    });
+    begun.await.expect("it began");
+    (go, task)
+}
+
+/// Waits that end no test by themselves.
+fn patient() -> Options {
+    let linger = store::Linger { few: Duration::from_secs(60), many: Duration::from_secs(60) };
+    Options { linger, ..options() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_waits_for_the_append_that_a_core_computes() {
+    let (spool, _) = start(&GateDisk::default(), patient());
+    quiet(&spool).await;
+    let before = spool.stats().log.commits;
+    let (go, computes) = computing(&spool, true).await;
+    let first = spawn_append(&spool, 1, 10);
+    until("it waits", || spool.stats().queued == 1).await;
+    go.send(()).expect("it computes");
+    first.await.expect("no panic").expect("durable");
+    computes.await.expect("no panic");
+    // The figures are written behind the answers.
+    spool.close().await.expect("ends well");
+    assert_eq!(spool.stats().log.commits - before, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_waits_no_longer_for_an_append_that_will_not_come_or_waits_itself() {
+    let (spool, _) = start(&GateDisk::default(), patient());
+    let (go, computes) = computing(&spool, false).await;
+    let first = spawn_append(&spool, 1, 10);
+    until("it waits", || spool.stats().queued == 1).await;
+    go.send(()).expect("it computes");
+    let in_time = |append| tokio::time::timeout(Duration::from_secs(20), append);
+    in_time(first).await.expect("soon").expect("no panic").expect("durable");
+    computes.await.expect("no panic");
+    let waits = tokio::spawn({
+        let spool = spool.clone();
+        async move { spool.announced(std::future::pending::<()>()).await.0 }
+    });
+    in_time(spawn_append(&spool, 3, 10)).await.expect("soon").expect("no panic").expect("durable");
+    waits.abort();
+}
+
 #[tokio::test]
 async fn a_failed_commit_refuses_its_appends_and_no_others() {
     let disk = GateDisk::default();

@@ -28,6 +28,7 @@ use smtp_wire::{Body, EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
+use store::Coming;
 
 /// Why a transaction is not accepted.
 #[derive(Debug)]
@@ -97,28 +98,30 @@ impl Engine {
     pub(crate) async fn accept(&self, arrival: Arrival<'_>) -> Result<Vec<Receipt>, Refusal> {
         let preparing = async {
             let turn = self.turn_of(&arrival).await?;
-            let is_here = matches!(turn, Turn::Before(_));
-            let prepared = if is_here { (Vec::new(), Vec::new()) } else { self.prepare_all(&arrival).await? };
+            if matches!(turn, Turn::Before(_)) {
+                return Ok((turn, (Vec::new(), Vec::new())));
+            }
+            let prepared = self.prepare_all(&arrival).await?;
+            while self.logs_are_full() {
+                tokio::time::sleep(LOGS_PAUSE).await;
+            }
             Ok((turn, prepared))
         };
-        let (turn, (prepared, _rooms)) = tokio::select! {
+        let ((turn, (prepared, _rooms)), coming) = tokio::select! {
             biased;
-            prepared = preparing => prepared?,
+            (prepared, coming) = self.spool.announced(preparing) => (prepared?, coming),
             // Nothing was promised yet, so nothing is lost.
             () = self.clock.sleep_until(arrival.deadline) => return Err(too_late()),
         };
         if let Turn::Before(receipts) = turn {
             return Ok(receipts);
         }
-        while self.logs_are_full() && self.clock.mono() <= arrival.deadline {
-            tokio::time::sleep(LOGS_PAUSE).await;
-        }
         if self.clock.mono() > arrival.deadline {
             return Err(too_late());
         }
         let fates: Vec<_> = if self.watchers.is_watched() { prepared.iter().map(shown).collect() } else { Vec::new() };
         let prepared = if let Turn::Ours(hand) = &turn { self.with_record(prepared, hand)? } else { prepared };
-        let receipts = self.commit(prepared).await?;
+        let receipts = self.commit_coming(prepared, coming).await?;
         for fate in fates {
             let meta = || arrival.conn.snapshot().as_map().clone();
             self.show_watchers(Side::Server, meta, &Seen::MessageDisposition(fate));
@@ -265,6 +268,11 @@ impl Engine {
 
     /// The commit point and what follows it.
     pub(crate) async fn commit(&self, prepared: Vec<Prepared>) -> Result<Vec<Receipt>, Refusal> {
+        self.commit_coming(prepared, Coming::default()).await
+    }
+
+    /// The same of what the spool was told of.
+    async fn commit_coming(&self, prepared: Vec<Prepared>, coming: Coming) -> Result<Vec<Receipt>, Refusal> {
         let mut receipts = Vec::with_capacity(prepared.len());
         let (mut discarded, mut deferred) = (Vec::new(), Vec::new());
         let mut keep = Vec::with_capacity(prepared.len());
@@ -280,7 +288,7 @@ impl Engine {
             }
         }
         if !keep.is_empty() {
-            self.commit_durably(keep, queues, &mut receipts).await?;
+            self.commit_durably(keep, queues, (&mut receipts, coming)).await?;
         }
         for (message, queue, besides) in deferred {
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(message.id)));
@@ -298,13 +306,13 @@ impl Engine {
         &self,
         keep: Vec<Sealed>,
         queues: Vec<(String, Besides)>,
-        receipts: &mut Vec<Receipt>,
+        (receipts, coming): (&mut Vec<Receipt>, Coming),
     ) -> Result<(), Refusal> {
         let groups = by_body(keep);
         let octets = groups.iter().filter_map(|group| group.first()).map(|sealed| sealed.body.len() as u64).sum();
         let room = self.pressure.room_to_append(octets);
         let begun = self.clock.mono();
-        let appended = self.spool.append(groups).await;
+        let appended = self.spool.append_coming(groups, coming).await;
         drop(room);
         if appended.is_ok() {
             let took = self.clock.mono().saturating_since(begun);
