@@ -63,6 +63,7 @@ pub use front::Front;
 pub use local::Local;
 use net::tls::TlsError;
 use socket::TIME_TO_ASK;
+pub use socket::connections_max;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpListener;

@@ -96,7 +96,7 @@ impl Socket {
             is_closed.store(true, Ordering::Relaxed);
             tokio::time::sleep(patience()).await;
         };
-        let places = Places::of(places());
+        let places = Places::of(connections_max());
         let crowded = places.crowded.clone();
         let open = Some(Open { tcp, came: None, places, stop: Box::pin(stop), _accepting: accepting });
         (Socket { open, current, crowded, handshakes: JoinSet::new() }, over)
@@ -193,8 +193,9 @@ impl Places {
     }
 }
 
-/// How many connections a listener has.
-fn places() -> usize {
+/// How many connections an HTTP listener has at most: a thirty-second of the files this process may open.
+#[must_use]
+pub fn connections_max() -> usize {
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(FILES_USUAL, |(soft, _)| soft);
     usize::try_from(files / SHARE_OF_FILES).unwrap_or(usize::MAX).clamp(PLACES_MIN, PLACES_MAX)
 }

@@ -133,6 +133,7 @@ pub(crate) fn failure(
         mail_from: draft.envelope.sender.as_str().to_owned(),
         recipients: draft.envelope.recipients.iter().map(|to| to.as_str().to_owned()).collect(),
         results: [&check.result, spf].into_iter().chain(dkim.iter().take(DKIM_RESULTS_MAX)).map(words).collect(),
+        dkim_identity: failed_identity(dkim),
         header,
     })
 }
@@ -163,6 +164,13 @@ fn signature(result: &AuthenticationResult) -> Option<DkimSeen> {
     let domain = result.props.get("header.d")?.clone();
     let selector = result.props.get("header.s").cloned().unwrap_or_default();
     Some(DkimSeen { domain, selector, result: result.result.clone() })
+}
+
+/// Of the first signature that counts and did not pass.
+fn failed_identity(dkim: &[AuthenticationResult]) -> String {
+    let counts = dkim.iter().filter_map(|result| Some((result, signature(result)?)));
+    let failed = counts.take(DKIM_RESULTS_MAX).find(|(_, seen)| seen.word() != "pass");
+    failed.and_then(|(result, _)| result.props.get("header.i").cloned()).unwrap_or_default()
 }
 
 fn spf_seen(spf: &AuthenticationResult) -> SpfSeen {
@@ -281,6 +289,14 @@ mod tests {
             let error = info(wrong).expect_err("refused").to_string();
             assert!(error.contains(says), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn the_identity_is_that_of_the_first_signature_that_failed() {
+        let of = |word, i: &str| result("dkim", word, &[("header.d", "a.test"), ("header.i", i)]);
+        let none = result("dkim", "none", &[]);
+        assert_eq!(failed_identity(&[none.clone(), of("pass", "@1"), of("fail", "@2"), of("fail", "@3")]), "@2");
+        assert_eq!(failed_identity(&[none, of("pass", "@1")]), "");
     }
 
     #[test]

@@ -92,6 +92,13 @@ pub fn connections(listeners: &mut [EsmtpListener], files: Files) -> Option<Choi
     Some(Choice::new(format!("{} SMTP connections in at most", all(listeners)), because).short(true))
 }
 
+/// Connections of each HTTP listener, where there is one.
+pub fn http_connections(listeners: usize, connections_max: usize) -> Option<Choice> {
+    let what = format!("{connections_max} connections at once to an HTTP listener");
+    (listeners > 0)
+        .then(|| Choice::new(what, "a thirty-second of the open files, 64 to 16384; who comes beyond waits".to_owned()))
+}
+
 /// How long commits wait for each other.
 pub fn commits(kind: Kind, sync: Option<Duration>) -> Choice {
     let Some(sync) = sync else {
@@ -114,7 +121,7 @@ pub fn commits(kind: Kind, sync: Option<Duration>) -> Choice {
     let what = match kind {
         Kind::Files => synced_singly(Some(sync)),
         Kind::Log => format!(
-            "a commit waits up to {} ms for as many as shared the last, {} ms for {MANY} or more",
+            "a commit waits up to {} ms for as many as shared the last and for messages being made ready, {} ms after {MANY} or more",
             linger.few.as_millis(),
             linger.many.as_millis()
         ),
@@ -216,6 +223,9 @@ mod tests {
             Some("28232 connections at once to one host from one address")
         );
         assert_eq!(local_ports(None), None);
+        assert_eq!(http_connections(0, 64), None);
+        let http = says(http_connections(1, 64).expect("there is one"));
+        assert!(http.starts_with("64 connections at once to an HTTP listener: a thirty-second"), "{http}");
         assert!(sysctl("net/core/somaxconn").is_some() && sysctl("no/such").is_none());
     }
 
@@ -225,7 +235,10 @@ mod tests {
         assert_eq!(backlog(8192, Some(128)).what, "128 connections may wait to be accepted");
         let choice = commits(Kind::Log, Some(Duration::from_micros(92)));
         assert!(!choice.short);
-        assert!(choice.to_string().ends_with("4 ms for 8 or more: a write and its sync take 0.09 ms here"), "{choice}");
+        assert!(
+            choice.to_string().ends_with("4 ms after 8 or more: a write and its sync take 0.09 ms here"),
+            "{choice}"
+        );
         let choice = commits(Kind::Log, Some(Duration::from_nanos(900)));
         assert!(choice.short && choice.to_string().contains("power cut"), "{choice}");
         assert!(commits(Kind::Log, None).to_string().contains("no sync could be timed"));

@@ -399,6 +399,7 @@ fn say_limits(startup: &mut Startup, files: Files, few_sessions: usize) {
         Some(choices::workers(lua::available_parallelism(), cores_online(), few_sessions)),
         Some(choices::files(files)),
         choices::connections(&mut startup.esmtp_listeners, files),
+        choices::http_connections(startup.http_listeners.len(), admin::connections_max()),
         Some(choices::backlog(listen::BACKLOG, somaxconn)),
         choices::local_ports(ports),
     ];

@@ -125,6 +125,7 @@ pub(crate) mod tests {
             mail_from: String::new(),
             recipients: Vec::new(),
             results: Vec::new(),
+            dkim_identity: String::new(),
             header: Vec::new(),
         }
     }

@@ -5,7 +5,7 @@
 //! back, at most [`FAILURE_HEADER_OCTETS_MAX`] of it and never its body: addresses of recipients are left out unless the operator
 //! says otherwise, and what is in bodies is nobody's who only owns a domain.
 
-use crate::dmarc::{Alignment, Disposition, DmarcSeen};
+use crate::dmarc::{Alignment, Disposition, DmarcRow, DmarcSeen};
 use crate::mail::{Letter, Reporter, domain_of, one_line};
 use crate::period::rfc5322;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ pub struct FailureSeen {
     pub recipients: Vec<String>,
     /// The `Authentication-Results` of the check: method and result, `spf=fail smtp.mailfrom=a.test`, each.
     pub results: Vec<String>,
+    /// `i=` of the first signature of the row that did not pass; empty when none failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub dkim_identity: String,
     /// Its header as it came.
     #[serde(with = "base64_octets")]
     pub header: Vec<u8>,
@@ -56,7 +59,8 @@ pub fn failure_mail(reporter: &Reporter, failure: &FailureSeen, to: &str, redact
     let mut letter = Letter::new(reporter, to, &subject, &format!("dmarc-failure.{id}"), now_secs);
     letter.multipart("report; report-type=feedback-report", BOUNDARY);
     let text = format!(
-        "This is a report about a message that did not pass DMARC.\nAuthor's domain: {}\nFrom address:    {}\nReceived:        {}\n",
+        "This is a report about a message {}.\nAuthor's domain: {}\nFrom address:    {}\nReceived:        {}\n",
+        what_failed(&failure.seen.row),
         failure.seen.row.header_from,
         failure.seen.row.source_ip,
         rfc5322(failure.arrived_secs)
@@ -67,6 +71,20 @@ pub fn failure_mail(reporter: &Reporter, failure: &FailureSeen, to: &str, redact
     letter.part(BOUNDARY, &[("Content-Type", "text/rfc822-headers"), ("Content-Transfer-Encoding", "8bit")]);
     letter.raw(&header(&failure.header, redacts));
     letter.end(BOUNDARY)
+}
+
+/// With `fo=1` and others a domain hears of messages that passed too.
+fn what_failed(row: &DmarcRow) -> &'static str {
+    match (row.dkim, row.spf) {
+        (Alignment::Fail, Alignment::Fail) => "that did not pass DMARC",
+        (Alignment::Pass, Alignment::Fail) => {
+            "that passed DMARC by DKIM alone: SPF did not pass for the author's domain"
+        }
+        (Alignment::Fail, Alignment::Pass) => {
+            "that passed DMARC by SPF alone: DKIM did not pass for the author's domain"
+        }
+        (Alignment::Pass, Alignment::Pass) => "that passed DMARC, though one of its checks failed",
+    }
 }
 
 fn fields(letter: &mut Letter, reporter: &Reporter, failure: &FailureSeen, redacts: bool) {
@@ -91,6 +109,9 @@ fn fields(letter: &mut Letter, reporter: &Reporter, failure: &FailureSeen, redac
     letter.field("Delivery-Result", delivery_result(row.disposition));
     if let Some(signature) = row.dkim_results.iter().find(|seen| seen.word() != "pass") {
         letter.field("DKIM-Domain", &signature.domain);
+        if !failure.dkim_identity.is_empty() {
+            letter.field("DKIM-Identity", &failure.dkim_identity);
+        }
         if !signature.selector.is_empty() {
             letter.field("DKIM-Selector", &signature.selector);
         }
@@ -192,7 +213,7 @@ const BOUNDARY: &str = "=_dmarc_failure";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dmarc::{DkimSeen, DmarcRow, PublishedPolicy, SpfSeen};
+    use crate::dmarc::{DkimSeen, PublishedPolicy, SpfSeen};
 
     fn failure(header: &[u8]) -> FailureSeen {
         let policy = PublishedPolicy {
@@ -223,6 +244,7 @@ mod tests {
             mail_from: "x@b.test".to_owned(),
             recipients: vec!["secret@c.test".to_owned()],
             results: vec!["spf=fail smtp.mailfrom=b.test".to_owned()],
+            dkim_identity: "@news.a.test".to_owned(),
             header: header.to_vec(),
         }
     }
@@ -256,10 +278,25 @@ mod tests {
             "Reported-Domain: a.test",
             "Authentication-Results: mx.rcv.test; spf=fail smtp.mailfrom=b.test",
             "Delivery-Result: reject",
-            "DKIM-Domain: a.test\r\nDKIM-Selector: s",
+            "DKIM-Domain: a.test\r\nDKIM-Identity: @news.a.test\r\nDKIM-Selector: s",
             "Original-Mail-From: <redacted@b.test>",
         ] {
             assert!(hidden.contains(&format!("{field}\r\n")), "{field}\n{hidden}");
+        }
+    }
+
+    #[test]
+    fn what_failed_is_said_as_it_was() {
+        use Alignment::{Fail, Pass};
+        let mut row = failure(b"").seen.row;
+        for (dkim, spf, says) in [
+            (Fail, Fail, "did not pass DMARC"),
+            (Pass, Fail, "SPF did not pass"),
+            (Fail, Pass, "DKIM did not pass"),
+            (Pass, Pass, "passed DMARC, though"),
+        ] {
+            (row.dkim, row.spf) = (dkim, spf);
+            assert!(what_failed(&row).contains(says), "{dkim:?} {spf:?}: {}", what_failed(&row));
         }
     }
 

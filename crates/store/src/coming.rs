@@ -1,14 +1,16 @@
 //! Who is about to append: a commit that has what it waited for waits on for them, so that they share its sync.
 //!
 //! In: a future that makes a transaction ready. Out: what it makes, and a [`Coming`] to be handed in with the append. It counts only
-//! while it computes: whoever waits for something may wait for long, and nobody waits for him.
+//! while it computes: whoever gives its thread back to wait may wait for long, and nobody waits for him. One that holds its thread
+//! while it waits cannot be told from one that computes; no commit waits for either longer than [`Linger`](crate::Linger) says.
 
 use crate::inbox::Inbox;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// An append that some core computes now. Handed in with it, or dropped when there will be none.
+/// An append that some core computes now. Handed in with it, or dropped when there will be none, or when something else is waited for
+/// first: while it is held, commits of its spool wait for it.
 #[derive(Debug, Default)]
 pub struct Coming {
     inbox: Option<Arc<Inbox>>,
@@ -18,6 +20,14 @@ impl Coming {
     pub(crate) fn to(inbox: &Arc<Inbox>) -> Coming {
         inbox.announce();
         Coming { inbox: Some(Arc::clone(inbox)) }
+    }
+
+    /// That of this inbox. Another one's is over: who appends here does not append there.
+    pub(crate) fn here(self, inbox: &Arc<Inbox>) -> Coming {
+        match &self.inbox {
+            Some(announced_to) if !Arc::ptr_eq(announced_to, inbox) => Coming::default(),
+            _ => self,
+        }
     }
 
     /// It has come, and whoever takes it in counts it off.

@@ -59,7 +59,7 @@ pub(crate) type Locate = (MessageId, oneshot::Sender<Option<Place>>);
 struct State {
     work: Work,
     append_octets: usize,
-    /// Since when the writer has the oldest append wait for others.
+    /// Since when the writer has the appends of the next commit wait for others.
     lingers_since: Option<Instant>,
     /// When the oldest mark came.
     marked_at: Option<Instant>,
@@ -114,7 +114,7 @@ impl Wanted {
 enum Next {
     /// Sleeps until then, or for that.
     Sleep(Option<Instant>, Wanted),
-    /// Keeps house: what waits does so a little longer.
+    /// Keeps house: nobody waits for anything else.
     House,
     /// Takes what waits.
     Work,
@@ -130,7 +130,7 @@ pub(crate) struct Wait {
     pub retry_at: Option<Instant>,
     /// When to go on with housekeeping, beside what waits.
     pub house_at: Option<Instant>,
-    /// Marks of a failed commit are with the writer: more of them are no reason to wake before `until`.
+    /// Marks of a failed commit are with the writer: more of them are no reason to wake before `retry_at`.
     pub marks_failed: bool,
 }
 
@@ -145,8 +145,7 @@ impl Inbox {
     pub fn append(&self, mut append: Append, options: &Options) -> Result<(), SpoolError> {
         let mut state = self.state();
         if let Some(error) = state.refusal() {
-            // Called off with the append, for which the lock must be free.
-            drop(state);
+            // Who is announced is called off where the append goes, behind the lock.
             return Err(error);
         }
         state.append_octets += append.octets;
@@ -334,15 +333,16 @@ impl State {
         self.stopped.clone()
     }
 
-    /// Single appends are never kept waiting; when the last commits had several, this one waits a little for as many, and for those
-    /// who are coming, whose cores a commit would only take away.
+    /// When the last commit had several appends, this one waits a little for as many, and always for those who are coming, whose cores
+    /// a commit would only take away: an append waits for none where nobody else is at it. Housekeeping waits for a commit, behind which
+    /// it has its turn.
     fn next(&mut self, wait: &Wait, options: &Options, now: Instant, coming: usize) -> Next {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.closing || self.is_asked() || is_due(wait.retry_at) {
             return Next::Work;
         }
         let count = self.work.appends.len();
-        let (wanted, until) = if count > 0 {
+        if count > 0 {
             let since = *self.lingers_since.get_or_insert(now);
             let wanted = Wanted::Appends(wait.appends_expected);
             let enough = wanted.is_there(count, coming) || self.append_octets >= options.batch_octets_max;
@@ -350,20 +350,17 @@ impl State {
             if enough || until <= now || wait.marks_failed {
                 return Next::Work;
             }
-            (wanted, Some(until))
-        } else {
-            let marks_until = self.marked_at.filter(|_| !wait.marks_failed).map(|at| at + options.mark_interval);
-            let many = !wait.marks_failed && self.work.marks.len() >= MARKS_WAKE;
-            if wait.busy || many || is_due(marks_until) {
-                return Next::Work;
-            }
-            (Wanted::Anything, marks_until)
-        };
+            return Next::Sleep(wait.retry_at.into_iter().chain([until]).min(), wanted);
+        }
+        let marks_until = self.marked_at.filter(|_| !wait.marks_failed).map(|at| at + options.mark_interval);
+        let many = !wait.marks_failed && self.work.marks.len() >= MARKS_WAKE;
+        if wait.busy || many || is_due(marks_until) {
+            return Next::Work;
+        }
         if is_due(wait.house_at) {
             return Next::House;
         }
-        let until = [until, wait.retry_at, wait.house_at].into_iter().flatten().min();
-        Next::Sleep(until, wanted)
+        Next::Sleep([marks_until, wait.retry_at, wait.house_at].into_iter().flatten().min(), Wanted::Anything)
     }
 
     /// Somebody wants something that waits for nothing.
@@ -483,19 +480,44 @@ mod tests {
     }
 
     #[test]
-    fn housekeeping_does_not_cut_the_wait_of_a_commit_short_and_does_not_go_before_it() {
+    fn housekeeping_neither_cuts_the_wait_of_a_commit_short_nor_makes_it_longer() {
         let (mut state, options, now) = (state(3), Options::default(), Instant::now());
         let (few, due) = (Duration::from_millis(1), wait(5, Some(now)));
-        assert!(matches!(state.next(&due, &options, now, 0), Next::House));
-        let paced = wait(5, Some(now + few * 2));
-        let until = match state.next(&paced, &options, now + few / 2, 0) {
-            Next::Sleep(until, _) => until,
-            _ => panic!("neither is due"),
-        };
-        assert_eq!(until, Some(now + few), "counted from when the writer first saw the append");
+        for later in [Duration::ZERO, few / 2] {
+            let until = match state.next(&due, &options, now + later, 0) {
+                Next::Sleep(until, Wanted::Appends(5)) => until,
+                _ => panic!("a commit waits"),
+            };
+            assert_eq!(until, Some(now + few), "counted from when the writer first saw the append");
+        }
         assert!(matches!(state.next(&due, &options, now + few, 0), Next::Work));
         assert_eq!(state.take(&options).appends.len(), 3);
         assert!(matches!(state.next(&due, &options, now + few, 0), Next::House));
+    }
+
+    #[test]
+    fn housekeeping_takes_no_marks_before_their_time() {
+        let (inbox, options) = (Inbox::new(), Options::default());
+        inbox.mark(Mark::Removed { id: MessageId::from_bytes([1; 16]) });
+        let taken = inbox.take(&wait(1, Some(Instant::now())), &options);
+        assert!(taken.marks.is_empty());
+        assert_eq!(inbox.take(&wait(1, None), &options).marks.len(), 1);
+    }
+
+    #[test]
+    fn who_came_is_counted_off_and_so_is_who_was_refused_or_came_elsewhere() {
+        let (inbox, other, options) = (Arc::new(Inbox::new()), Arc::new(Inbox::new()), Options::default());
+        let append = |coming| Append { coming, ..state(1).work.appends.remove(0) };
+        let count = |inbox: &Inbox| inbox.coming.load(Ordering::Relaxed);
+        let [comes, here, elsewhere, refused] = [(); 4].map(|()| Coming::to(&inbox));
+        drop(comes);
+        assert_eq!(count(&inbox), 3);
+        inbox.append(append(here.here(&inbox)), &options).expect("taken");
+        other.append(append(elsewhere.here(&other)), &options).expect("taken");
+        assert_eq!((count(&inbox), count(&other)), (1, 0));
+        inbox.close();
+        inbox.append(append(refused.here(&inbox)), &options).expect_err("closing");
+        assert_eq!(count(&inbox), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! How long a commit waits for others, so that they share its sync. In: how quick the disk is, how many appends the last
-//! commit had. Out: a time. A lone append never waits; see `inbox`.
+//! commit had. Out: a time. An append waits for none where nobody else is at it; see `inbox`.
 
 use std::time::Duration;
 

@@ -121,7 +121,14 @@ impl LogSpool {
         for group in &groups {
             octets += check_transaction(group)? as usize;
         }
-        let permit = self.room_for(octets).await?;
+        let (permit, coming) = match self.room_now(octets) {
+            Some(permit) => (permit, coming.here(&self.inbox)),
+            None => {
+                // Room comes with a commit, which is not to wait for who waits for it.
+                drop(coming);
+                (self.room_for(octets).await?, Coming::default())
+            }
+        };
         let (reply, answer) = oneshot::channel();
         self.inbox.append(Append { groups, octets, reply, orphans, coming, permit }, &self.options)?;
         let take_back = |(_, durable): (_, Vec<Durable>)| {
@@ -144,10 +151,19 @@ impl LogSpool {
         answer.await.map_err(|_| SpoolError::Closed)?
     }
 
+    /// Room for so many octets, unless others must be committed first.
+    fn room_now(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_many_owned(self.units(octets)).ok()
+    }
+
+    /// What so many octets take of the room.
+    fn units(&self, octets: usize) -> u32 {
+        u32::try_from(octets / UNIT_OCTETS + 1).unwrap_or(u32::MAX).min(self.room_max)
+    }
+
     /// Waits until so many octets may be queued.
     async fn room_for(&self, octets: usize) -> Result<OwnedSemaphorePermit, SpoolError> {
-        let units = u32::try_from(octets / UNIT_OCTETS + 1).unwrap_or(u32::MAX).min(self.room_max);
-        Arc::clone(&self.room).acquire_many_owned(units).await.map_err(|_| SpoolError::Closed)
+        Arc::clone(&self.room).acquire_many_owned(self.units(octets)).await.map_err(|_| SpoolError::Closed)
     }
 
     /// See [`SpoolHandle::mark`](crate::SpoolHandle::mark).

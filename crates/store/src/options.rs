@@ -16,7 +16,7 @@ pub struct Options {
     pub fit_disk: bool,
     /// Longest time a mark waits for a commit when no append comes. A power cut may repeat deliveries of this time.
     pub mark_interval: Duration,
-    /// Longest time a commit waits for more appends, when the previous one had several.
+    /// Longest time a commit waits for more appends, when the previous one had several or somebody computes one.
     pub linger: Linger,
     /// Octets of appends after which a commit takes no more.
     pub batch_octets_max: usize,

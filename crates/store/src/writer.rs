@@ -1,7 +1,8 @@
 //! The writer thread: takes what waits, commits it as one, answers all, keeps house.
 //!
 //! The flush is the scarce thing, so everything that waits rides on one. A lone session is
-//! synced at once; when the last commits carried several, the next waits a moment for as many.
+//! synced at once; when the last commit carried several, the next waits a moment for as many, and for who computes an append
+//! meanwhile.
 //! A failed commit refuses its appends and keeps its marks; when no segment can be opened,
 //! appends are refused at once until one can.
 

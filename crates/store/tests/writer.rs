@@ -208,10 +208,16 @@ async fn a_commit_waits_no_longer_for_an_append_that_will_not_come_or_waits_itse
     let in_time = |append| tokio::time::timeout(Duration::from_secs(20), append);
     in_time(first).await.expect("soon").expect("no panic").expect("durable");
     computes.await.expect("no panic");
+    let (begin, begun) = tokio::sync::oneshot::channel();
     let waits = tokio::spawn({
         let spool = spool.clone();
-        async move { spool.announced(std::future::pending::<()>()).await.0 }
+        let preparing = async move {
+            begin.send(()).expect("awaited");
+            std::future::pending::<()>().await;
+        };
+        async move { spool.announced(preparing).await.0 }
     });
+    begun.await.expect("it began");
     in_time(spawn_append(&spool, 3, 10)).await.expect("soon").expect("no panic").expect("durable");
     waits.abort();
 }

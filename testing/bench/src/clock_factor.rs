@@ -1,4 +1,4 @@
-//! How fast the machine's clock runs at the moment: the time of one RSA-2048 signature.
+//! How fast the machine's clock runs at the moment: the CPU of one RSA-2048 signature.
 //!
 //! The clock of a virtual machine may have states a third apart, and a figure of CPU time is worth nothing without
 //! knowing which. So a fixed piece of work, one aws-lc-rs signature, is timed beside each run; its time divided by

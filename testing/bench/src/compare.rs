@@ -78,7 +78,7 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let duty = if options.production { Duty::Production(options.signing) } else { work.duty };
         let work_of_b = Workload { duty, ..work.clone() };
         let mut b = Side::start(stage, "b", &second, &second, &work_of_b, Vec::new())?;
-        let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);
+        let mut table = Table::new(&COLUMNS);
         let (mut ratios, mut differences) = (Vec::new(), Vec::new());
         for number in 0..=options.pairs {
             let (left, right);
@@ -118,5 +118,11 @@ fn row(number: u32, left: &Round, right: &Round) -> Vec<String> {
         figure(Some(right.cpu_us / left.cpu_us), 3),
         figure(Some(left.rate()), 0),
         figure(Some(right.rate()), 0),
+        format!("{} / {}", figure(Some(left.clock), 2), figure(Some(right.clock), 2)),
+        right.load.words(),
     ]
 }
+
+/// One a run of both.
+const COLUMNS: [&str; 8] =
+    ["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s", "clock factor A / B", "B limited by"];

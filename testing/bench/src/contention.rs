@@ -177,7 +177,7 @@ writes the spool and one that compresses the log. Generator, server and sink sha
 sink under SCHED_BATCH: they do not push the server off a core (bench/README.md).
 
 - CPU: user and system time of the server in microseconds a message. If locks or cache lines were fought for, it would rise with
-  the threads. clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
+  the threads. clock factor: the CPU of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - spread: of the rate, from the slowest to the fastest run. limited by: what was at work at least 90 % of the time, and the
   shares of all cores' time and of the disk's.
 - waits: times a thread of the server gave its core up, for an event, a lock or the disk; pushed off: times the kernel took it.

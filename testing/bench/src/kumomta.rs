@@ -168,7 +168,7 @@ syncs in the published ones. Postfix gets a twentieth of the messages, as it tak
   size of message is not stated. Postfix has no signer of its own, and stands beside unsigned mail alone.
 - /s: from the first connection to the last arrival at the sink; where nothing is delivered, to the last 250. spread: from the
   slowest to the fastest run.
-- CPU us/msg: user and system time of the server alone; clock factor: the time of one RSA-2048 signature beside the run,
+- CPU us/msg: user and system time of the server alone; clock factor: the CPU of one RSA-2048 signature beside the run,
   divided by REFERENCE us; CPU/factor: for comparison between machines and their states (none where the machine makes
   signatures with other instructions). p99: from the final dot to its 250, the generator's wait for a core in it.
 - generator, sink: CPU of the two tools a message.

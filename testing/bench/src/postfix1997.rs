@@ -172,7 +172,7 @@ at most 100 connections to the sink; Postfix with `default_destination_concurren
   in a transaction as the server is used to (ours 100, Postfix 50). singly: one recipient a transaction. Void unless each
   recipient got it once and whole.
 - CPU: user and system time of the server. The kernel counts ours in steps of 10 ms: of 100 messages it says nothing.
-  clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
+  clock factor: the CPU of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - relay, /s: from the generator's first connection to the last arrival at the sink.
 - into one Maildir, /s: to the last message moved to `new`. Ours and Postfix's (`virtual`) sync each file and its folder.
 - lost/doubled/damaged: from the ledgers of both ends. limited by: what was at work at least 90 % of the time, and the shares

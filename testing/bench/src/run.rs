@@ -144,7 +144,7 @@ SCHED_BATCH: they do not push the server off a core (bench/README.md). Every mes
 - accepted/s: messages answered 250 a second; delivered/s: from the first connection to the last arrival at the sink.
 - spread: from the lowest to the highest run, in percent of the median: of the rate, and of CPU/factor.
 - CPU us/msg: user and system time of the server alone, in microseconds a message.
-- clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us; CPU/factor is CPU divided
+- clock factor: the CPU of one RSA-2048 signature beside the run, divided by REFERENCE us; CPU/factor is CPU divided
   by it, for comparison between machines and their states.
 - p50, p99: from the final dot to its 250, the generator's own wait for a core in it. peak RSS: over all runs
   of the workload.

@@ -250,7 +250,7 @@ the cores, over loopback, generator (but on a timetable) and sink under SCHED_BA
 - model: n cores, all of them the server's, do n / (c (1 + s (n - 1))) messages a second and at most 1 / w. c: its CPU on one core, by the clock factor;
   s: how much more a message costs for each further core, from the runs on all; spread: of the runs these are from, beyond
   which s says nothing; w: CPU of the one thread that writes the spool. Fitted to two counts of cores, so without a residual.
-- clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
+- clock factor: the CPU of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - connections: of the generator. Where they are many and messages few, opening them is most of the run.
 - queues: that many domains, each with a scheduled queue, served by one host over at most 100 connections. domains: each with
   a host, and so a ready queue and connections of its own.

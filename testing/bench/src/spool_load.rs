@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Runs that count, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// Octets of appends after which a commit takes no more [default: the spool's own]
     #[arg(long, value_name = "OCTETS", value_parser = clap::value_parser!(u32).range(4096..=256 << 20))]
@@ -265,7 +265,7 @@ messages later; bodies are incompressible. No SMTP, no queue: the spool and its 
 
 - CPU us/msg: user and system time of the process, the making of the messages included; writer and runtime: the part of
   the spool's writer thread and of the runtime's threads. The kernel counts both; they are not divided by the factor.
-- clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
+- clock factor: the CPU of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - WA: octets written for an octet of mail, by the spool's own count and by the device's (which counts other programs too).
 - latency: one client; append is the time until the receipt; bare is one write of as many pages to a file written before,
   with one fdatasync, by hand on the same file system, in turn with the appends.

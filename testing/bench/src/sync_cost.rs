@@ -26,7 +26,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     bin: Option<PathBuf>,
     /// Pairs of runs that count, synced then not, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
     /// Messages of 10 KB in a run
     #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = clap::value_parser!(u64).range(100..))]
@@ -145,7 +145,7 @@ Medians over PAIRS pair(s) of runs after a warm-up, synced and not in turn; the 
 Generator and sink share the cores under SCHED_BATCH (bench/README.md).
 `syncing off` is the same program with a preloaded library whose fsync and fdatasync do nothing.
 
-- CPU us/msg: user and system time of the relay, in microseconds a message; clock factor: the time of one RSA-2048
+- CPU us/msg: user and system time of the relay, in microseconds a message; clock factor: the CPU of one RSA-2048
   signature beside the run, divided by REFERENCE us.
 - WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
   programs included); at most 1.15 by the spool's count is aimed at.

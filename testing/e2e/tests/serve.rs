@@ -72,9 +72,15 @@ fn what_it_settles_by_itself_is_said_with_its_reason() {
     let scratch = Scratch::new();
     let server = serve(&scratch.join("state")).env("KUMO_AVAILABLE_PARALLELISM", "1").start();
     let said = server.process.stderr();
-    for words in
-        ["1 worker threads: ", "a commit waits up to ", " ms here", "spool files of ", " of memory, ", " open files: "]
-    {
+    for words in [
+        "1 worker threads: ",
+        "a commit waits up to ",
+        " ms here",
+        "spool files of ",
+        " of memory, ",
+        " open files: ",
+        " connections at once to an HTTP listener: ",
+    ] {
         assert!(said.contains(words), "no {words:?} in {said}");
     }
     server.stop();

@@ -289,6 +289,9 @@ impl Engine {
         }
         if !keep.is_empty() {
             self.commit_durably(keep, queues, (&mut receipts, coming)).await?;
+        } else {
+            // Nothing of it is appended.
+            drop(coming);
         }
         for (message, queue, besides) in deferred {
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(message.id)));

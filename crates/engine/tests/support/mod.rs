@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use store::SpoolHandle;
 use telemetry::Metrics;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -78,13 +79,23 @@ pub fn engine_on(
     dir: &Path,
     (local_logs, pressure): (Vec<LocalLogs>, Pressure),
 ) -> Engine {
-    let mut options = store::Options::default();
+    over(threads, policy, dir, store::Options::default(), (local_logs, pressure)).0
+}
+
+/// The same, over a spool with these options, which is given out too.
+pub fn over(
+    threads: Threads,
+    policy: Arc<dyn Policy>,
+    dir: &Path,
+    mut options: store::Options,
+    (local_logs, pressure): (Vec<LocalLogs>, Pressure),
+) -> (Engine, SpoolHandle) {
     options.settings.queue_of = |envelope, meta| queue::schedule::label_for(envelope, meta).unwrap_or_default();
     let (spool, recovery) = store::open(&dir.join("spool"), options).expect("a spool nobody has open");
     let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
     let engine = Engine::new(EngineParts {
         policy,
-        spool,
+        spool: spool.clone(),
         mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
         connectors: net::tls::Connectors::new(None).expect("roots"),
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
@@ -104,7 +115,7 @@ pub fn engine_on(
     });
     let engine = engine.expect("a fresh directory");
     engine.start(recovery);
-    engine
+    (engine, spool)
 }
 
 /// A listener with all defaults, on loopback.

@@ -1,7 +1,7 @@
 //! `kumo.set_memory_hard_limit` and its sisters, and what becomes of delivery when the spool fails.
 //!
-//! Limits set before or in `init` hold from the start on; limits set later change nothing (KumoMTA
-//! would take them at once). A getter tells what holds: what the script set, else the
+//! Limits set before or in `init` hold from the start on; later ones are refused (KumoMTA would take
+//! them at once). A getter tells what holds: what the script set, else the
 //! environment and the system, else what follows from the limit above.
 
 use crate::api::Proof::Test;
@@ -19,7 +19,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         "(octets)",
         "The memory that is never to be exceeded; mail is refused near it.",
         Test("crates/lua/tests/scripts/memory.rs::limits_set_before_or_in_init_are_what_is_started_with"),
-        |lua, octets: Value| set(lua, &octets, |limits| &mut limits.hard)
+        |lua, octets: Value| set(lua, "set_memory_hard_limit", &octets, |limits| &mut limits.hard)
     ),
     function!(
         "kumo",
@@ -35,7 +35,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         "(octets)",
         "The memory above which no new mail is taken.",
         Test("crates/lua/tests/scripts/memory.rs::limits_set_before_or_in_init_are_what_is_started_with"),
-        |lua, octets: Value| set(lua, &octets, |limits| &mut limits.soft)
+        |lua, octets: Value| set(lua, "set_memory_soft_limit", &octets, |limits| &mut limits.soft)
     ),
     function!(
         "kumo",
@@ -51,7 +51,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         "(octets)",
         "The memory above which content of waiting messages leaves memory.",
         Test("crates/lua/tests/scripts/memory.rs::limits_set_before_or_in_init_are_what_is_started_with"),
-        |lua, octets: Value| set(lua, &octets, |limits| &mut limits.low)
+        |lua, octets: Value| set(lua, "set_memory_low_thresh", &octets, |limits| &mut limits.low)
     ),
     function!(
         "kumo",
@@ -73,9 +73,13 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-fn set(lua: &Lua, octets: &Value, field: fn(&mut MemoryLimits) -> &mut Option<u64>) -> mlua::Result<()> {
+fn set(lua: &Lua, name: &str, octets: &Value, field: fn(&mut MemoryLimits) -> &mut Option<u64>) -> mlua::Result<()> {
     let octets = count(octets, 1, i64::MAX).map_err(mlua::Error::runtime)?;
     if let Some(mut host) = lua.app_data_mut::<Host>() {
+        if host.startup.is_none() && host.current_event.is_some() {
+            let text = format!("kumo.{name} can only be called before or in the init event: it changes nothing later");
+            return Err(mlua::Error::runtime(text));
+        }
         *field(&mut host.memory) = Some(octets);
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! Memory limits and the spool's health, as a script sets and reads them.
 
-use crate::support::{assert_has, file, load, load_error};
+use crate::support::{assert_has, file, load, load_error, now};
 use config::MemoryLimits;
 use lua::LuaPolicy;
+use policy::Policy;
 
 #[test]
 fn limits_set_before_or_in_init_are_what_is_started_with() {
@@ -41,7 +42,10 @@ fn getters_tell_what_holds() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn nonsense_is_refused_and_so_is_what_comes_too_late() {
+    let late = load("kumo.on('get_egress_pool', function() kumo.set_memory_low_thresh(1) end)");
+    let error = now(late.policy.get_egress_pool("p".into())).map(|_| ()).expect_err("too late").to_string();
+    assert_has(&error, &["kumo.set_memory_low_thresh can only be called before or in the init event"]);
     assert_has(
         &load_error("kumo.set_memory_soft_limit(0)"),
         &["kumo.set_memory_soft_limit: 0:", "whole number from 1"],
