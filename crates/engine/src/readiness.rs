@@ -27,11 +27,16 @@ impl Engine {
         found
     }
 
-    /// What is not as it should be though new mail is accepted, in words: loggers that drop records.
+    /// What is not as it should be though new mail is accepted, in words: loggers that drop records, or whose records wait for a disk.
     pub fn degradations(&self) -> Vec<String> {
         let recorders = self.recorders();
-        let logs = recorders.logs.iter().filter(|log| log.is_dropping());
-        let logs = logs.map(|log| format!("log_dir {}: records are dropped", log.options().log_dir.display()));
+        let logs = recorders.logs.iter().filter_map(|log| {
+            let what = match log.is_dropping() {
+                true => "records are dropped".to_owned(),
+                false => format!("records wait, the disk takes none: {}", log.refused()?),
+            };
+            Some(format!("log_dir {}: {what}", log.options().log_dir.display()))
+        });
         let filters = recorders.filters.dropping().map(|event| format!("filter_event {event}: records are dropped"));
         logs.chain(filters).collect()
     }

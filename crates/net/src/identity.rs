@@ -2,14 +2,16 @@
 //!
 //! In: the options of a listener. Out: an acceptor, as fresh as the files that the options name: they are read again when they
 //! were read five minutes ago (KumoMTA behaviour), so that a certificate that was renewed counts without a reload. What cannot
-//! be read or used then is said, and the one before stays. Deliberately not here: handshakes.
+//! be read or used then is said, and the one before stays. So is, once a day, that it has expired or is about to. Deliberately not
+//! here: handshakes.
 
-use crate::tls::{TlsError, acceptor_of};
+use crate::tls::{TlsError, acceptor_of, chain};
 use crate::tls_client::{CERTIFICATE, KEY, load};
+use crate::validity;
 use config::KeySource;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_rustls::TlsAcceptor;
 
 /// A listener's identity.
@@ -66,6 +68,8 @@ struct Current {
     read: Vec<Vec<u8>>,
     read_at: Instant,
     acceptor: TlsAcceptor,
+    /// When it was said that its time is over, or nearly.
+    complained_at: Option<Instant>,
 }
 
 impl Identity {
@@ -80,8 +84,10 @@ impl Identity {
     ) -> Result<Identity, TlsError> {
         let names = Names::new(pair, client_ca, hostname);
         let (read, acceptor) = (names.read()?, names.acceptor()?);
-        let current = Mutex::new(Current { read, read_at: Instant::now(), acceptor });
-        Ok(Identity(Arc::new(Inner { names, current })))
+        let now = Instant::now();
+        let mut current = Current { read, read_at: now, acceptor, complained_at: None };
+        names.complain_of(&mut current, now);
+        Ok(Identity(Arc::new(Inner { names, current: Mutex::new(current) })))
     }
 
     /// The acceptor as it stands.
@@ -115,7 +121,9 @@ impl Identity {
             let is_unchanged = read == self.current().read;
             match is_unchanged {
                 true => Ok(None),
-                false => names.acceptor().map(|acceptor| Some(Current { read, read_at: now, acceptor })),
+                false => {
+                    names.acceptor().map(|acceptor| Some(Current { read, read_at: now, acceptor, complained_at: None }))
+                }
             }
         });
         match renewed {
@@ -123,6 +131,7 @@ impl Identity {
             Ok(Some(renewed)) => *self.current() = renewed,
             Err(error) => tracing::error!("the certificate of {} stays as it was: {error}", names.hostname),
         }
+        names.complain_of(&mut self.current(), now);
     }
 
     fn current(&self) -> std::sync::MutexGuard<'_, Current> {
@@ -146,6 +155,25 @@ impl Names {
         acceptor_of((self.certificate.as_ref(), self.key.as_ref()), self.client_ca.as_ref(), &self.hostname)
     }
 
+    /// Says it of a certificate whose time is over, or nearly, unless that was said today.
+    fn complain_of(&self, current: &mut Current, now: Instant) {
+        let is_said = current.complained_at.is_some_and(|at| now.saturating_duration_since(at) < COMPLAINT_INTERVAL);
+        let Some(complaint) = self.complaint(current).filter(|_| !is_said) else { return };
+        current.complained_at = Some(now);
+        let whose = match &self.certificate {
+            Some(KeySource::File(path)) => format!("{} ({path})", self.hostname),
+            _ => self.hostname.clone(),
+        };
+        tracing::warn!("the certificate of {whose} {complaint}");
+    }
+
+    /// A certificate that was made up is good for who takes it.
+    fn complaint(&self, current: &Current) -> Option<String> {
+        let pem = current.read.first().filter(|_| self.certificate.is_some())?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        validity::complaint(chain(pem).ok()?.first()?, i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    }
+
     fn has_files(&self) -> bool {
         let sources = [&self.certificate, &self.key, &self.client_ca];
         sources.into_iter().flatten().any(|source| matches!(source, KeySource::File(_)))
@@ -156,6 +184,8 @@ impl Names {
 const CLIENT_CA: &str = "tls_required_client_ca";
 /// Identities that are remembered.
 const IDENTITIES_MAX: usize = 4096;
+/// How often it is said that a certificate's time is over.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(86_400);
 /// Age at which files are read again.
 const READ_AGAIN: Duration = Duration::from_secs(300);
 
@@ -182,6 +212,27 @@ mod tests {
         assert!(get("b.test").is_err(), "another is read, and what cannot be read is not known");
         write(folder.path(), "a.test");
         assert!(get("b.test").is_ok_and(|other| !Arc::ptr_eq(&first.0, &other.0)));
+    }
+
+    #[test]
+    fn it_is_said_once_a_day_and_anew_of_another_that_a_certificate_is_over() {
+        let folder = tempfile::tempdir().expect("scratch");
+        let mut params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).expect("sound");
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        std::fs::write(folder.path().join("c.pem"), params.self_signed(&key).expect("made").pem()).expect("written");
+        std::fs::write(folder.path().join("k.pem"), key.serialize_pem()).expect("written");
+        let file = |name: &str| KeySource::File(folder.path().join(name).display().to_string());
+        let identity = Identity::new((Some(&file("c.pem")), Some(&file("k.pem"))), None, "a.test").expect("sound");
+        let said_at = || identity.current().complained_at;
+        let first = said_at().expect("it was said at once");
+        identity.renew(first + COMPLAINT_INTERVAL / 2);
+        assert_eq!(said_at(), Some(first));
+        identity.renew(first + COMPLAINT_INTERVAL);
+        assert_eq!(said_at(), Some(first + COMPLAINT_INTERVAL));
+        write(folder.path(), "a.test");
+        identity.renew(first + COMPLAINT_INTERVAL * 3);
+        assert_eq!(said_at(), None, "that one is good");
     }
 
     #[tokio::test]

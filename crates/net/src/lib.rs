@@ -23,5 +23,6 @@ mod subject;
 pub mod tls;
 pub mod tls_client;
 mod two_generations;
+mod validity;
 
 pub use stream::{Stream, TlsFacts};

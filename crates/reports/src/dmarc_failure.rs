@@ -110,7 +110,7 @@ fn fields(letter: &mut Letter, reporter: &Reporter, failure: &FailureSeen, redac
     if let Some(signature) = row.dkim_results.iter().find(|seen| seen.word() != "pass") {
         letter.field("DKIM-Domain", &signature.domain);
         if !failure.dkim_identity.is_empty() {
-            letter.field("DKIM-Identity", &failure.dkim_identity);
+            letter.field("DKIM-Identity", &identity(&failure.dkim_identity, redacts));
         }
         if !signature.selector.is_empty() {
             letter.field("DKIM-Selector", &signature.selector);
@@ -127,13 +127,23 @@ fn mail_from(address: &str, redacts: bool) -> Cow<'_, str> {
     }
 }
 
-/// A result of a check; of the envelope's sender only its domain.
-fn said(result: &str, redacts: bool) -> Cow<'_, str> {
-    let Some((before, address)) = result.split_once(MAIL_FROM).filter(|_| redacts) else { return result.into() };
-    match address.rsplit_once('@') {
-        Some((_, rest)) => format!("{before}{MAIL_FROM}{rest}").into(),
-        None => result.into(),
+/// Whom a signature is for, which may name the recipient likewise: the part before the `@` is left out.
+fn identity(text: &str, redacts: bool) -> Cow<'_, str> {
+    match text.rsplit_once('@').filter(|_| redacts) {
+        Some((_, domain)) => format!("@{domain}").into(),
+        None => text.into(),
     }
+}
+
+/// A result of a check; of the envelope's sender and of who signed only their domains.
+fn said(result: &str, redacts: bool) -> Cow<'_, str> {
+    let cut = |name: &str, at: &str| {
+        let (before, address) = result.split_once(name)?;
+        let (_, rest) = address.rsplit_once('@')?;
+        Some(format!("{before}{name}{at}{rest}").into())
+    };
+    let redacted = redacts.then(|| cut(MAIL_FROM, "").or_else(|| cut(SIGNED_BY, "@"))).flatten();
+    redacted.unwrap_or_else(|| result.into())
 }
 
 /// RFC 6591 section 3.2.2: where it went.
@@ -180,6 +190,8 @@ fn header(raw: &[u8], redacts: bool) -> Vec<u8> {
 const ADDRESS_FIELDS: [&str; 6] = ["To", "Cc", "Bcc", "Resent-To", "Resent-Cc", "Resent-Bcc"];
 /// Before the envelope's sender in a result.
 const MAIL_FROM: &str = "smtp.mailfrom=";
+/// Before who signed.
+const SIGNED_BY: &str = "header.i=";
 /// Fields that say whom a message is for.
 const NAMING_RECIPIENTS: [&str; 20] = [
     "To",
@@ -307,9 +319,10 @@ mod tests {
         assert_eq!(said(results, true), "spf=fail smtp.mailfrom=b.test smtp.helo=h.test");
         assert_eq!(said(results, false), results);
         assert_eq!(
-            said("dkim=fail header.d=a.test header.i=@a.test", true),
-            "dkim=fail header.d=a.test header.i=@a.test"
+            said("dkim=fail header.d=a.test header.i=bounces+ann=c.test@a.test header.s=s", true),
+            "dkim=fail header.d=a.test header.i=@a.test header.s=s"
         );
+        assert_eq!((&*identity("ann@a.test", true), &*identity("ann@a.test", false)), ("@a.test", "ann@a.test"));
         assert_eq!((&*mail_from("bounces+ann=c.test@b.test", true), &*mail_from("", true)), ("redacted@b.test", ""));
     }
 

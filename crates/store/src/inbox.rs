@@ -114,7 +114,7 @@ impl Wanted {
 enum Next {
     /// Sleeps until then, or for that.
     Sleep(Option<Instant>, Wanted),
-    /// Keeps house: nobody waits for anything else.
+    /// Keeps house: it is urgent, or no append waits.
     House,
     /// Takes what waits.
     Work,
@@ -128,8 +128,10 @@ pub(crate) struct Wait {
     pub busy: bool,
     /// When to try again after a failure.
     pub retry_at: Option<Instant>,
-    /// When to go on with housekeeping, beside what waits.
+    /// When to go on with housekeeping.
     pub house_at: Option<Instant>,
+    /// Not behind appends that wait for others.
+    pub house_is_urgent: bool,
     /// Marks of a failed commit are with the writer: more of them are no reason to wake before `retry_at`.
     pub marks_failed: bool,
 }
@@ -334,8 +336,8 @@ impl State {
     }
 
     /// When the last commit had several appends, this one waits a little for as many, and always for those who are coming, whose cores
-    /// a commit would only take away: an append waits for none where nobody else is at it. Housekeeping waits for a commit, behind which
-    /// it has its turn.
+    /// a commit would only take away: an append waits for none where nobody else is at it. Meanwhile no housekeeping begins but what is
+    /// urgent; the rest has its turn behind the commit.
     fn next(&mut self, wait: &Wait, options: &Options, now: Instant, coming: usize) -> Next {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.closing || self.is_asked() || is_due(wait.retry_at) {
@@ -349,6 +351,9 @@ impl State {
             let until = since + options.linger.longest(wait.appends_expected);
             if enough || until <= now || wait.marks_failed {
                 return Next::Work;
+            }
+            if wait.house_is_urgent && is_due(wait.house_at) {
+                return Next::House;
             }
             return Next::Sleep(wait.retry_at.into_iter().chain([until]).min(), wanted);
         }
@@ -453,7 +458,7 @@ mod tests {
     }
 
     fn wait(appends_expected: usize, house_at: Option<Instant>) -> Wait {
-        Wait { appends_expected, busy: false, retry_at: None, house_at, marks_failed: false }
+        Wait { appends_expected, busy: false, retry_at: None, house_at, house_is_urgent: false, marks_failed: false }
     }
 
     /// What the writer does, with so many appends there, so many expected and so many coming, `later` than when it first looked.
@@ -480,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn housekeeping_neither_cuts_the_wait_of_a_commit_short_nor_makes_it_longer() {
+    fn housekeeping_does_not_cut_the_wait_of_a_commit_short_and_begins_in_it_only_when_it_is_urgent() {
         let (mut state, options, now) = (state(3), Options::default(), Instant::now());
         let (few, due) = (Duration::from_millis(1), wait(5, Some(now)));
         for later in [Duration::ZERO, few / 2] {
@@ -490,6 +495,9 @@ mod tests {
             };
             assert_eq!(until, Some(now + few), "counted from when the writer first saw the append");
         }
+        let urgent = Wait { house_is_urgent: true, ..wait(5, Some(now)) };
+        assert!(matches!(state.next(&urgent, &options, now + few / 2, 0), Next::House));
+        assert!(matches!(state.next(&urgent, &options, now + few, 0), Next::Work), "nor then for ever");
         assert!(matches!(state.next(&due, &options, now + few, 0), Next::Work));
         assert_eq!(state.take(&options).appends.len(), 3);
         assert!(matches!(state.next(&due, &options, now + few, 0), Next::House));
@@ -497,11 +505,11 @@ mod tests {
 
     #[test]
     fn housekeeping_takes_no_marks_before_their_time() {
-        let (inbox, options) = (Inbox::new(), Options::default());
+        let inbox = Inbox::new();
         inbox.mark(Mark::Removed { id: MessageId::from_bytes([1; 16]) });
-        let taken = inbox.take(&wait(1, Some(Instant::now())), &options);
-        assert!(taken.marks.is_empty());
-        assert_eq!(inbox.take(&wait(1, None), &options).marks.len(), 1);
+        let patient = Options { mark_interval: Duration::from_secs(3600), ..Options::default() };
+        assert!(inbox.take(&wait(1, Some(Instant::now())), &patient).marks.is_empty());
+        assert_eq!(inbox.take(&wait(1, None), &Options::default()).marks.len(), 1);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) struct Writer<D> {
     house_fails: bool,
     /// When housekeeping goes on; `None` when there is none to do.
     house_at: Option<Instant>,
+    /// That is to come before the next commit.
+    house_is_urgent: bool,
     /// Next try after the disk refused.
     retry_at: Option<Instant>,
     /// The disk refused the marks in `batch`: they are tried again at `retry_at`.
@@ -68,6 +70,7 @@ impl<D: Disk> Writer<D> {
             appends_expected: 1,
             house_fails: false,
             house_at: Some(Instant::now()),
+            house_is_urgent: false,
             retry_at: None,
             marks_failed: false,
             refusal: None,
@@ -115,6 +118,7 @@ impl<D: Disk> Writer<D> {
             busy: chunk_wanted || marks_wait,
             retry_at: self.retry_at,
             house_at: self.house_at,
+            house_is_urgent: self.house_is_urgent,
             marks_failed: self.marks_failed,
         }
     }
@@ -326,9 +330,11 @@ impl<D: Disk> Writer<D> {
     /// One step of housekeeping, and when the next may follow: at a bounded rate beside traffic, at once when it is urgent.
     fn keep_house(&mut self) {
         let now = Instant::now();
+        self.house_is_urgent = false;
         self.house_at = match self.log.maintain(HOUSEKEEPING_OCTETS) {
             Ok(done) => {
                 self.house_fails = false;
+                self.house_is_urgent = done.urgent;
                 match done.work {
                     HouseWork::Nothing => None,
                     _ if done.urgent => Some(now),

@@ -222,6 +222,27 @@ async fn a_commit_waits_no_longer_for_an_append_that_will_not_come_or_waits_itse
     waits.abort();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_does_not_wait_for_who_waits_for_its_room_or_appends_elsewhere() {
+    let options = || Options { queued_octets_max: 1024, ..patient() };
+    let (spool, _) = start(&GateDisk::default(), options());
+    let (go, computes) = computing(&spool, true).await;
+    let first = spawn_append(&spool, 1, 10);
+    until("it waits, and has all the room", || spool.stats().queued == 1).await;
+    go.send(()).expect("it computes");
+    let in_time = |append| tokio::time::timeout(Duration::from_secs(20), append);
+    in_time(first).await.expect("soon").expect("no panic").expect("durable");
+    tokio::time::timeout(Duration::from_secs(20), computes).await.expect("soon").expect("no panic");
+
+    let (other, _) = start(&GateDisk::default(), options());
+    let ((), coming) = spool.announced(std::future::ready(())).await;
+    let elsewhere = other.append_coming(vec![vec![sealed(3, 10)]], coming);
+    tokio::time::timeout(Duration::from_secs(20), elsewhere).await.expect("soon").expect("durable");
+    for spool in [&spool, &other] {
+        in_time(spawn_append(spool, 4, 10)).await.expect("soon").expect("no panic").expect("durable");
+    }
+}
+
 #[tokio::test]
 async fn a_failed_commit_refuses_its_appends_and_no_others() {
     let disk = GateDisk::default();

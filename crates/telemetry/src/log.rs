@@ -97,6 +97,11 @@ impl LogWriter {
         self.0.streams.iter().any(Stream::is_dropping)
     }
 
+    /// Why records wait that a disk does not take; nothing while all disks do.
+    pub fn refused(&self) -> Option<String> {
+        self.0.streams.iter().find_map(Stream::refused)
+    }
+
     /// How often somebody found one of its streams locked.
     pub fn lock_waits(&self) -> u64 {
         self.0.streams.iter().map(Stream::lock_waits).sum()

@@ -59,9 +59,13 @@ struct State {
     records: usize,
     /// Records that were dropped since there was room.
     dropped: u64,
+    /// Why the disk takes none, from when it did not until it does.
+    refused: Option<String>,
     /// Of all lines there ever were.
     octets: u64,
     journal: Option<Ring>,
+    /// Of the records, those that the journal had no room for.
+    unjournaled: usize,
     ending: Ending,
     sleeping: bool,
 }
@@ -120,6 +124,11 @@ impl Stream {
         self.shared.form.options.when_full == WhenFull::Drop && self.shared.lock().dropped > 0
     }
 
+    /// Why records wait that the disk does not take; nothing while it does.
+    pub fn refused(&self) -> Option<String> {
+        self.shared.lock().refused.clone()
+    }
+
     /// Whether it wants keys.
     pub fn is_indexed(&self) -> bool {
         self.shared.form.options.index
@@ -149,7 +158,8 @@ impl Stream {
         let at = state.octets;
         state.octets += text_of(line).len() as u64;
         // Under the lock: one that was written late would hit a line of the next round.
-        state.journal.iter_mut().for_each(|journal| _ = journal.put(at, line));
+        let is_left_out = state.journal.as_mut().is_some_and(|journal| !journal.put(at, line));
+        state.unjournaled += usize::from(is_left_out);
         state.lines.extend_from_slice(text_of(line));
         state.keys.extend_from_slice(keys);
         state.records += 1;
@@ -210,8 +220,14 @@ struct Writer {
     at: u64,
     /// What of the journal was used when the lines being written were taken.
     journal_used: u64,
+    /// Of the lines being written, those that the journal does not have.
+    unjournaled: usize,
     /// Lines that no segment has were given up.
     gave_up: bool,
+    /// With what became of the segment then: it stays locked, so that nobody takes it for complete before the journal is free too.
+    given_up: Option<Segment>,
+    /// Lines that neither a segment nor the journal has.
+    lost: usize,
     /// Of the lines being written.
     keys: Vec<Key>,
     /// A frame ends with the lines that bring it to so many octets.
@@ -240,7 +256,10 @@ impl Writer {
             notes,
             at: 0,
             journal_used: 0,
+            unjournaled: 0,
             gave_up: false,
+            given_up: None,
+            lost: 0,
             keys: Vec::new(),
             frame_bytes_max: FRAME_BYTES,
             headed: false,
@@ -259,6 +278,7 @@ impl Writer {
             let mut ending = self.gather(&mut lines);
             self.tend();
             if self.is_left_to_journal() {
+                self.lost += std::mem::take(&mut self.unjournaled);
                 lines.clear();
             }
             while !lines.is_empty() {
@@ -302,7 +322,8 @@ impl Writer {
     fn give_up(&mut self) {
         self.gave_up = true;
         if self.notes.is_some() {
-            (self.segment, self.index) = (None, None);
+            self.lost += std::mem::take(&mut self.unjournaled);
+            (self.given_up, self.index) = (self.segment.take(), None);
         }
     }
 
@@ -313,6 +334,13 @@ impl Writer {
 
     /// The journal of a stream that is over goes, unless it has lines that no segment has.
     fn end_journal(&self) {
+        if self.lost > 0 {
+            let dir = self.shared.form.options.log_dir.display();
+            tracing::error!(
+                "log_dir {dir}: up to {} records are lost: the journal had no room for them either",
+                self.lost
+            );
+        }
         if let (Some(notes), false) = (&self.notes, self.gave_up)
             && let Err(error) = notes.remove()
         {
@@ -371,6 +399,7 @@ impl Writer {
         }
         std::mem::swap(&mut state.lines, lines);
         self.journal_used = state.journal.as_ref().map_or(0, Ring::used);
+        self.unjournaled = std::mem::take(&mut state.unjournaled);
         self.keys.clear();
         std::mem::swap(&mut state.keys, &mut self.keys);
         state.records = 0;
@@ -505,7 +534,8 @@ impl Writer {
         {
             segment.discard_if_empty();
         }
-        let state = self.shared.lock();
+        let mut state = self.shared.lock();
+        state.refused = Some(error.to_string());
         let waited = self.shared.filled.wait_timeout(state, RETRY_WAIT).unwrap_or_else(PoisonError::into_inner);
         waited.0.ending
     }
@@ -513,6 +543,7 @@ impl Writer {
     /// The opposite of a complaint, when there was one.
     fn rejoice(&mut self) {
         if std::mem::replace(&mut self.complained, false) {
+            self.shared.lock().refused = None;
             tracing::info!("log_dir {}: records are written again", self.shared.form.options.log_dir.display());
         }
     }

@@ -76,7 +76,7 @@ pub fn queue(options: &Options) -> anyhow::Result<()> {
             eprintln!("  run {number}: {figures:.2?}");
             runs.push(figures);
         }
-        let complete = options.messages >= 1_000_000 && options.queues >= 50_000 && options.runs >= 3;
+        let complete = options.messages >= 1_000_000 && options.queues >= 50_000 && options.runs >= 5;
         let results = Results {
             suffix: "-queue",
             title: "Queues",

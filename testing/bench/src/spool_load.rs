@@ -91,7 +91,7 @@ pub fn spool(options: &Options) -> anyhow::Result<()> {
         }
         let complete = options.size.is_empty()
             && options.batch_octets.is_none()
-            && options.runs >= 3
+            && options.runs >= 5
             && options.seconds >= 3
             && options.alone >= 2000;
         let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());

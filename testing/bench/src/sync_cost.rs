@@ -74,7 +74,7 @@ pub fn sync_cost(options: &Options) -> anyhow::Result<()> {
             tables: &tables,
             legend: &legend,
         };
-        options.keep.conclude(options.pairs >= 3 && options.messages >= 40_000, &results)
+        options.keep.conclude(options.pairs >= 5 && options.messages >= 40_000, &results)
     })
 }
 

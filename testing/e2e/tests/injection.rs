@@ -1,6 +1,6 @@
 //! Mail by requests over HTTP, and by scripts: `POST /api/inject/v1` and `kumo.api`.
 
-use e2e::certificate::Authority;
+use e2e::certificate::{Authority, Certificate};
 use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
@@ -170,6 +170,22 @@ fn requests_come_under_tls() {
     assert!(http::try_get(node.http(), "/api/check-liveness/v1").is_none(), "nothing is said in clear");
     await_mail(&scratch, "ann");
     drop(mute);
+    node.stop();
+}
+
+/// The server goes on with it, as those do who do not look; but nobody need find out by refused clients.
+#[test]
+fn a_certificate_that_has_expired_is_said_at_the_start() {
+    let scratch = Scratch::new();
+    let expired = Certificate::make_for_days(&scratch, "api.test", -1);
+    let (certificate, key) = (expired.certificate.display(), expired.key.display());
+    let options = format!("use_tls = true, tls_certificate = '{certificate}', tls_private_key = '{key}'");
+    let node = launch(&scratch).env("INJECT_HTTP", options).start();
+    let said = node.process.stderr();
+    let warned = said.lines().any(|line| {
+        line.contains("WARN") && line.contains(&format!("({certificate}) expired ")) && line.ends_with(" hours ago")
+    });
+    assert!(warned, "{said}");
     node.stop();
 }
 

@@ -8,6 +8,7 @@ use crate::api::Proof::Test;
 use crate::api::{Function, function};
 use crate::context::Host;
 use crate::modules::tuning::count;
+use crate::task::MAIN;
 use config::MemoryLimits;
 use mlua::{Lua, Value};
 
@@ -76,7 +77,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 fn set(lua: &Lua, name: &str, octets: &Value, field: fn(&mut MemoryLimits) -> &mut Option<u64>) -> mlua::Result<()> {
     let octets = count(octets, 1, i64::MAX).map_err(mlua::Error::runtime)?;
     if let Some(mut host) = lua.app_data_mut::<Host>() {
-        if host.startup.is_none() && host.current_event.is_some() {
+        if host.startup.is_none() && host.current_event.is_some_and(|event| event != MAIN) {
             let text = format!("kumo.{name} can only be called before or in the init event: it changes nothing later");
             return Err(mlua::Error::runtime(text));
         }

@@ -98,12 +98,13 @@ fn without_a_reserve_the_segment_waits_for_room() {
     let (mut writer, path, full) = without_reserve(dir.path(), 5);
     let error = write_all(&mut writer, b"one\n").expect_err("full");
     assert!(writer.complain(&error) == Ending::No && writer.segment.is_some() && writer.complained);
+    assert!(writer.shared.lock().refused.is_some());
     std::fs::remove_file(&full).expect("removes");
     write_all(&mut writer, b"one\n").expect("room again");
     writer.rejoice();
     writer.finish();
     let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
-    assert!(text == b"one\n" && !writer.complained);
+    assert!(text == b"one\n" && !writer.complained && writer.shared.lock().refused.is_none());
 }
 
 #[test]
