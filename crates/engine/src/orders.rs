@@ -160,6 +160,10 @@ impl Engine {
             let new = Arc::new(order.clone());
             write(&file, &self.with_queue(|queue, _| queue.surviving_orders(Some(&new))))?;
         }
+        if matches!(order.action, Action::Flush(_)) {
+            // An attempt that believes what DNS failed to say a while ago would be none.
+            self.mx.forget_failures();
+        }
         let messages = self.with_queue(|queue, now| queue.order(now, order));
         Ok(GivenOrder { id, messages, replaced })
     }

@@ -146,26 +146,29 @@ pub(crate) async fn bounce(server: &Server, out: &mut Out<'_>, given: &Bounce) -
     if given.suppress_logging {
         fields.insert("suppress_logging".to_owned(), json!(true));
     }
-    let id = give(server, out, Kind::Bounce, fields).await?;
+    let (id, messages) = give(server, out, Kind::Bounce, fields).await?;
     let later = match given.duration.get().is_zero() {
         true => String::new(),
         false => format!(", and of what comes within {}", given.duration),
     };
-    let of = format!("of what is there now{later}");
+    let of = format!("of what is there now{messages}{later}");
     out.note(&format!("Bouncing {of} goes on by itself. {}", after("bounce", &id)))
 }
 
 pub(crate) async fn hold(server: &Server, out: &mut Out<'_>, given: &Hold) -> Result<()> {
     let fields = body(&given.selection, &given.reason, given.duration);
-    let id = give(server, out, Kind::Hold, fields).await?;
+    let (id, messages) = give(server, out, Kind::Hold, fields).await?;
     let until = given.duration.map_or("until you cancel it".to_owned(), |duration| format!("for {duration}"));
-    out.note(&format!("Held {until}; it goes on by itself. {}", after("hold", &id)))
+    out.note(&format!("Held {until}{messages}; it goes on by itself. {}", after("hold", &id)))
 }
 
 pub(crate) async fn flush(server: &Server, out: &mut Out<'_>, given: &Flush) -> Result<()> {
     let fields = body(&given.selection, &given.reason, None);
-    let id = give(server, out, Kind::Flush, fields).await?;
-    out.note(&format!("Messages that wait for a retry are due now; it goes on by itself. {}", after("flush", &id)))
+    let (id, messages) = give(server, out, Kind::Flush, fields).await?;
+    out.note(&format!(
+        "Messages that wait for a retry are due now{messages}; it goes on by itself. {}",
+        after("flush", &id)
+    ))
 }
 
 pub(crate) async fn suspend(server: &Server, out: &mut Out<'_>, given: &Suspend) -> Result<()> {
@@ -197,15 +200,17 @@ pub(crate) async fn cancel(server: &Server, out: &mut Out<'_>, kind: Kind, given
     out.said(&said)
 }
 
-/// Gives an order; writes its id, or with `--json` what the server answered.
-async fn give(server: &Server, out: &mut Out<'_>, kind: Kind, fields: Map<String, Value>) -> Result<String> {
+/// Gives an order; writes its id, or with `--json` what the server answered. The id, and in brackets how many messages it is about at
+/// most: KumoMTA does not say.
+async fn give(server: &Server, out: &mut Out<'_>, kind: Kind, fields: Map<String, Value>) -> Result<(String, String)> {
     let answer = server.post(&kind.path(), &Value::Object(fields)).await?;
     let id = plain(&answer["id"]);
     match out.json {
         true => out.pretty(&answer)?,
         false => out.line(&id)?,
     }
-    Ok(id)
+    let count = answer.get("messages").map(|count| format!(" (messages: at most {})", plain(count)));
+    Ok((id, count.unwrap_or_default()))
 }
 
 fn body(selection: &Selection, reason: &Reason, duration: Option<Duration>) -> Map<String, Value> {

@@ -17,7 +17,8 @@ fn a_bounce_prints_its_id_alone_and_says_the_rest_on_stderr() {
     let ran = server.run(&["bounce", "--domain", "a.test", "--reason", "wrong list"]);
     assert_eq!(ran.out, format!("{ID}\n"));
     assert!(
-        ran.notes.contains("goes on by itself") && ran.notes.contains(&format!("bounce-cancel --id {ID}")),
+        ran.notes.contains("there now (messages: at most 3), and")
+            && ran.notes.contains(&format!("bounce-cancel --id {ID}")),
         "{ran:?}"
     );
     assert_eq!(server.last().1, json!({"domain": "a.test", "reason": "wrong list", "duration": "5m"}));

@@ -45,6 +45,12 @@ impl<K: Hash + Eq + Clone, V> TwoGenerations<K, V> {
         self.young.len() + self.old.len()
     }
 
+    /// Drops what is not to be kept.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&V) -> bool) {
+        self.young.retain(|_, value| is_kept(value));
+        self.old.retain(|_, value| is_kept(value));
+    }
+
     /// Drops everything.
     pub(crate) fn clear(&mut self) {
         self.young = HashMap::new();

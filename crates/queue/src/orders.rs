@@ -117,13 +117,13 @@ impl QueueCore {
         let order = Arc::new(order);
         let count = match order.action {
             Action::Suspend(_) | Action::SuspendReady(_) => self.suspend(now, order),
-            _ => self.order_about_messages(order),
+            _ => self.order_about_messages(now, order),
         };
         self.watch_orders(now);
         count
     }
 
-    fn order_about_messages(&mut self, order: Arc<Order>) -> usize {
+    fn order_about_messages(&mut self, now: Now, order: Arc<Order>) -> usize {
         let is_same = |s: &&mut Standing| s.stage == Stage::Gathering && s.order.action == order.action;
         let walk = self.orders.walk.next();
         let older = match self.orders.standing.iter_mut().find(is_same) {
@@ -140,6 +140,10 @@ impl QueueCore {
         };
         let queues = self.mark(&order, older);
         self.begin_walk();
+        if matches!(order.action, Action::Flush(_)) {
+            // Those that are due already wait for nothing but a way.
+            queues.iter().for_each(|key| self.route_again(now, *key));
+        }
         self.count_concerned(&order.action, &queues)
     }
 

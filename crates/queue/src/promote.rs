@@ -109,6 +109,14 @@ impl QueueCore {
         self.wait_for_room(now.mono, key);
     }
 
+    /// Promotes what is due, without waiting on because a look-up failed before (`QueueCore::unroutable`): an operator wants it tried.
+    pub(crate) fn route_again(&mut self, now: Now, key: QueueKey) {
+        if let Some(queue) = self.scheduled.get_mut(&key).filter(|queue| !queue.waits_for_rate) {
+            queue.promotes_after = Instant::ZERO;
+        }
+        self.promote(now, key);
+    }
+
     fn judge(&mut self, now: Now, key: QueueKey) -> Gate {
         let Some(queue) = self.scheduled.get_mut(&key) else { return Gate::Stopped };
         let message = queue.due.first().and_then(|slot| self.messages.get(slot));

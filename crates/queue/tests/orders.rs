@@ -306,6 +306,28 @@ fn a_flush_makes_those_due_that_were_tried_before() {
 }
 
 #[test]
+fn a_flush_does_not_wait_on_behind_a_look_up_that_failed() {
+    for (attempts, is_due) in [(1, false), (0, true)] {
+        let mut rig = rig(100);
+        let key = rig.core.queue(rig.now.mono, "x.test");
+        rig.core.unroutable(rig.now, key, failure(451));
+        rig.drain();
+        match is_due {
+            true => drop(rig.admit("x.test", 1)),
+            false => drop(wait(&mut rig, "x.test", attempts, 1)),
+        }
+        let asks = |rig: &mut Rig| rig.drain().iter().filter(|effect| matches!(effect, Effect::Route { .. })).count();
+        rig.pass(Duration::from_secs(1));
+        assert_eq!(asks(&mut rig), 0, "held");
+        give(&mut rig, 1, Action::Flush(of_domain("x.test")), 0);
+        rig.pass(Duration::ZERO);
+        assert_eq!((asks(&mut rig), rig.core.counts().ready), (1, 0), "due before: {is_due}");
+        rig.core.routed(rig.now, key, route(&[("a", 1)], &path(serde_json::json!({})), 1_000_000));
+        assert_eq!(rig.core.counts().ready, 1);
+    }
+}
+
+#[test]
 fn held_messages_stand_aside_until_they_are_released() {
     let mut rig = rig(2);
     let waiting = wait(&mut rig, "x.test", 1, 2);

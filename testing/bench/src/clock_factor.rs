@@ -4,10 +4,17 @@
 //! knowing which. So a fixed piece of work, one aws-lc-rs signature, is timed beside each run; its time divided by
 //! that of the reference state is the clock factor, and CPU divided by the factor can be compared between runs.
 //!
+//! Beside it means while it runs ([`Beside`]): on a machine that others share the state changes within seconds, and what it was
+//! before and after says little of the time between. Where the load is this very process, whose CPU is counted, it is before and after
+//! ([`Clock::signature_us`]).
+//!
 //! What is timed is CPU, as that of the messages is, and a mean over as many signatures as one of them renews the blinding
 //! for: that one takes twice as long (aws-lc), and a message's signature costs its part of it.
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,9 +26,9 @@ use nix::time::{ClockId, clock_gettime};
 use crate::stats::median;
 
 /// A key to sign with.
+#[derive(Clone)]
 pub struct Clock {
-    key: KeyPair,
-    random: SystemRandom,
+    key: Arc<KeyPair>,
 }
 
 impl Clock {
@@ -31,7 +38,7 @@ impl Clock {
     /// The library has no randomness.
     pub fn new() -> anyhow::Result<Clock> {
         let key = KeyPair::generate(KeySize::Rsa2048).ok().context("cannot make an RSA key")?;
-        Ok(Clock { key, random: SystemRandom::new() })
+        Ok(Clock { key: Arc::new(key) })
     }
 
     /// The CPU of a signature in microseconds: the median of some means.
@@ -39,20 +46,60 @@ impl Clock {
     /// # Errors
     /// The library cannot sign, or the system has no clock for a thread.
     pub fn signature_us(&self) -> anyhow::Result<f64> {
-        let mut signature = vec![0; self.key.public_modulus_len()];
-        let mut means = Vec::with_capacity(MEANS);
-        for _ in 0..MEANS {
-            let start = used()?;
-            for _ in 0..SIGNATURES_OF_A_BLINDING {
-                self.key
-                    .sign(&RSA_PKCS1_SHA256, &self.random, black_box(MESSAGE), &mut signature)
-                    .ok()
-                    .context("cannot sign")?;
-                black_box(&signature);
-            }
-            means.push((used()? - start).as_secs_f64() * 1e6 / SIGNATURES_OF_A_BLINDING as f64);
-        }
+        let means = (0..MEANS).map(|_| self.mean_us()).collect::<anyhow::Result<Vec<f64>>>()?;
         median(means).context("no samples")
+    }
+
+    fn mean_us(&self) -> anyhow::Result<f64> {
+        let (random, mut signature) = (SystemRandom::new(), vec![0; self.key.public_modulus_len()]);
+        let start = used()?;
+        for _ in 0..SIGNATURES_OF_A_BLINDING {
+            self.key
+                .sign(&RSA_PKCS1_SHA256, &random, black_box(MESSAGE), &mut signature)
+                .ok()
+                .context("cannot sign")?;
+            black_box(&signature);
+        }
+        Ok((used()? - start).as_secs_f64() * 1e6 / SIGNATURES_OF_A_BLINDING as f64)
+    }
+}
+
+/// Signatures beside a run, from its beginning to its end.
+pub struct Beside {
+    end: Sender<()>,
+    thread: JoinHandle<anyhow::Result<Vec<f64>>>,
+}
+
+impl Beside {
+    /// Begins.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn begin(clock: &Clock) -> anyhow::Result<Beside> {
+        Beside::begin_each(BETWEEN_MEANS, clock)
+    }
+
+    fn begin_each(pause: Duration, clock: &Clock) -> anyhow::Result<Beside> {
+        let (clock, (end, ended)) = (clock.clone(), mpsc::channel());
+        let samples = move || {
+            let mut means = vec![clock.mean_us()?];
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                means.push(clock.mean_us()?);
+            }
+            Ok(means)
+        };
+        let thread = std::thread::Builder::new().name("clock".to_owned()).spawn(samples).context("no thread")?;
+        Ok(Beside { end, thread })
+    }
+
+    /// The CPU of a signature in microseconds: the mean of all.
+    ///
+    /// # Errors
+    /// As of [`Clock::signature_us`].
+    pub fn signature_us(self) -> anyhow::Result<f64> {
+        drop(self.end);
+        let means = self.thread.join().ok().context("the clock's thread panicked")??;
+        Ok(means.iter().sum::<f64>() / means.len() as f64)
     }
 }
 
@@ -61,14 +108,10 @@ fn used() -> anyhow::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("the time of a thread")?.into())
 }
 
-/// The clock factor of a run with these signature times before and after it: 1.0 is the reference state. No number where
-/// signatures are made with other instructions: their time says nothing of the clock then.
-pub fn factor(before_us: f64, after_us: f64) -> f64 {
-    if comparable() { mean_to_reference(before_us, after_us) } else { f64::NAN }
-}
-
-fn mean_to_reference(before_us: f64, after_us: f64) -> f64 {
-    (before_us + after_us) / 2.0 / REFERENCE_US
+/// The clock factor at a moment when a signature takes so long: 1.0 is the reference state. No number where signatures are made
+/// with other instructions: their time says nothing of the clock then.
+pub fn factor(signature_us: f64) -> f64 {
+    if comparable() { signature_us / REFERENCE_US } else { f64::NAN }
 }
 
 /// Whether a signature is made with the instructions of the machine the reference is of.
@@ -89,6 +132,8 @@ pub const REFERENCE_US: f64 = 253.0;
 const SIGNATURES_OF_A_BLINDING: usize = 32;
 /// Means timed: some 70 ms of work, enough that their median is steady to a percent.
 const MEANS: usize = 7;
+/// Between two means beside a run: they take some two hundredths of a core.
+const BETWEEN_MEANS: Duration = Duration::from_millis(500);
 /// As long as the header digest input of a short message.
 const MESSAGE: &[u8] = &[b'x'; 512];
 
@@ -100,7 +145,15 @@ mod tests {
     fn a_signature_takes_time() {
         let us = Clock::new().expect("a key").signature_us().expect("a signature");
         assert!((50.0..50_000.0).contains(&us), "{us}");
-        assert!((mean_to_reference(253.0, 253.0 * 2.0) - 1.5).abs() < 1e-9);
-        assert_eq!(factor(253.0, 253.0).is_nan(), !comparable());
+        assert_eq!(factor(253.0).is_nan(), !comparable());
+    }
+
+    #[test]
+    fn signatures_beside_a_run_are_made_until_its_end() {
+        let clock = Clock::new().expect("a key");
+        let beside = Beside::begin_each(Duration::ZERO, &clock).expect("a thread");
+        let us = beside.signature_us().expect("signatures");
+        assert!((50.0..50_000.0).contains(&us), "{us}");
+        assert_eq!(Arc::strong_count(&clock.key), 1, "it is over");
     }
 }

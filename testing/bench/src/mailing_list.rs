@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use crate::clock_factor::factor;
+use crate::clock_factor::{Beside, factor};
 use crate::disk_stat::Device;
 use crate::injector::Injector;
 use crate::load::{Load, Machine, Spent};
@@ -104,7 +104,7 @@ fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u
     let mut seconds = Vec::new();
     let (mut cpu, mut loads) = (Vec::new(), Vec::new());
     let device = Device::of(&bench.stage.logs())?;
-    let signature_us = bench.clock.signature_us()?;
+    let beside = Beside::begin(&bench.clock)?;
     for number in 0..=bench.runs {
         // What brings the message, and reads the sink's ledger, is this process.
         let tools = |sink: &Sink| anyhow::Ok([proc_file::cpu_us(std::process::id())?, sink.cpu_us()?]);
@@ -123,7 +123,7 @@ fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u
         seconds: median(seconds.iter().copied()).unwrap_or_default(),
         spread: spread(seconds.iter().copied()).unwrap_or_default(),
         cpu_us: median(cpu.iter().copied()).unwrap_or_default(),
-        clock: factor(signature_us, bench.clock.signature_us()?),
+        clock: factor(beside.signature_us()?),
         load: Load::median_of(loads),
     })
 }

@@ -72,7 +72,7 @@ pub fn queue(options: &Options) -> anyhow::Result<()> {
         for number in 0..options.runs {
             let signature_us = clock.signature_us()?;
             let mut figures = Rig::new().run(options)?;
-            figures.clock = factor(signature_us, clock.signature_us()?);
+            figures.clock = factor((signature_us + clock.signature_us()?) / 2.0);
             eprintln!("  run {number}: {figures:.2?}");
             runs.push(figures);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use crate::clock_factor::{Clock, factor};
+use crate::clock_factor::{Beside, Clock, factor};
 use crate::disk_stat::Device;
 use crate::generator::{Generator, Latency, Order, Outcome};
 use crate::load::{Load, Machine, Spent};
@@ -121,10 +121,9 @@ impl Round {
 
 /// A run under way.
 pub struct Running<'a> {
-    clock: &'a Clock,
     order: &'a Order,
     generator: Generator,
-    signature_us: f64,
+    beside: Beside,
     before: Reading,
     delivered_before: f64,
     device: Device,
@@ -140,12 +139,11 @@ impl<'a> Running<'a> {
     pub fn begin(
         stage: &Stage,
         programs: &Programs,
-        clock: &'a Clock,
+        clock: &Clock,
         subject: &dyn Subject,
         mut sink: Option<&mut Sink>,
         order: &'a Order,
     ) -> anyhow::Result<Running<'a>> {
-        let signature_us = clock.signature_us()?;
         let before = subject.reading()?;
         let delivered_before = subject.delivered()?.unwrap_or_default();
         let device = Device::of(&stage.logs())?;
@@ -156,10 +154,9 @@ impl<'a> Running<'a> {
         let machine_before = Machine::read(device)?;
         let generator = Generator::start(stage, programs, order, subject.address(order.over))?;
         Ok(Running {
-            clock,
             order,
             generator,
-            signature_us,
+            beside: Beside::begin(clock)?,
             before,
             delivered_before,
             device,
@@ -198,8 +195,7 @@ impl<'a> Running<'a> {
     /// A program ended, a message was refused, or the generator does not come to its end.
     pub fn finish(mut self, subject: &mut dyn Subject, sink: Option<&mut Sink>) -> anyhow::Result<Round> {
         self.await_generator(subject)?;
-        let Running { clock, order, generator, signature_us, before, device, machine_before, sink_cpu_before, .. } =
-            self;
+        let Running { order, generator, beside, before, device, machine_before, sink_cpu_before, .. } = self;
         let mut outcome = generator.outcome()?;
         check(order, &outcome, subject)?;
         let mut spent = Spent { generator_us: outcome.cpu_us, ..Spent::default() };
@@ -234,7 +230,7 @@ impl<'a> Running<'a> {
             device_written: device_octets.map(|(after, before)| (after - before) as f64 / mail),
             latency: outcome.latency,
             load: machine.since(&machine_before, spent, cores(), elapsed),
-            clock: factor(signature_us, clock.signature_us()?),
+            clock: factor(beside.signature_us()?),
             held,
         })
     }

@@ -138,7 +138,7 @@ async fn shift(options: &Options, writers: &mut Writers, device: Device, clock: 
         device_octets: after.device_octets.zip(before.device_octets).map(|(after, before)| (after - before) as f64),
         p50_ms: percentile(&mut waits_ms, 50.0).unwrap_or_default(),
         p99_ms: percentile(&mut waits_ms, 99.0).unwrap_or_default(),
-        clock: factor(signature_us, clock.signature_us()?),
+        clock: factor((signature_us + clock.signature_us()?) / 2.0),
     })
 }
 

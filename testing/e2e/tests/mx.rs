@@ -3,6 +3,7 @@
 //! All exchangers are asked on one port, which the policy names, because a test may not listen on 25.
 
 use e2e::dns::NameServer;
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::port::free_port;
@@ -10,7 +11,7 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A server that asks our name server, before any sink.
 struct Setup {
@@ -105,6 +106,14 @@ fn what_cannot_be_resolved_is_tried_again_later() {
         assert_eq!(enhanced(record), "4.4.4", "{record}");
     }
     assert_eq!(setup.server.metric("message_count"), domains.len() as f64, "all of them wait");
+
+    // A failure is believed for five minutes, but not by who has the mail tried now.
+    let asked = || setup.server.metric("dns_mx_resolve_cache_miss");
+    let asked_before = asked();
+    let flush = json!({"domain": "servfail.test", "reason": "their name server works again"});
+    http::json(setup.server.http(), "POST", "/api/admin/flush/v1", &flush);
+    setup.records("TransientFailure", domains.len() + 1);
+    assert_eq!(asked() - asked_before, 1.0, "of one domain");
 }
 
 #[test]

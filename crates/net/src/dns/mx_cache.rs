@@ -7,7 +7,7 @@
 //!   (its session is closed), the next in line asks; nobody is left hanging and no task is left behind.
 //! - At most `lookups_max` questions at a time, each with a time limit, so that slow domains do not hold up the others for
 //!   longer than that.
-//! - Failures are kept too, for `negative_ttl`.
+//! - Failures are kept too, for `negative_ttl`, or until an operator wants his mail tried now.
 //!
 //! Fails with: `route::RouteError` for a domain, `route::DnsError` per host.
 //! Deliberately not here: choosing among the hosts (`route::ConnectionPlan`), refreshing before expiry.
@@ -267,6 +267,11 @@ impl MxCache {
     /// Forgets everything, for instance when memory is short. Questions under way still answer those who wait for them.
     pub fn clear(&self) {
         self.lock().clear();
+    }
+
+    /// Forgets all failures, so that whoever asks next asks anew; what the resolver behind it keeps stays there.
+    pub fn forget_failures(&self) {
+        self.lock().retain(|slot| slot.get().is_none_or(|outcome| outcome.result.is_ok()));
     }
 
     /// What is known of a domain's hosts now, however old; asks nobody.

@@ -210,6 +210,19 @@ async fn failures_live_as_long_as_told() {
 }
 
 #[tokio::test]
+async fn failures_can_be_forgotten_without_the_rest() {
+    let (table, cache) = cache(MxCacheLimits::default());
+    for (forgets, questions) in [(false, 2), (false, 2), (true, 3), (false, 3)] {
+        if forgets {
+            cache.forget_failures();
+        }
+        cache.resolve_site(&domain("gone.example")).await.expect_err("it is not there");
+        cache.resolve_site(&domain("a.example")).await.expect("it is");
+        assert_eq!(table.questions(), questions);
+    }
+}
+
+#[tokio::test]
 async fn results_live_for_their_time_to_live() {
     let (_, cache) = cache(MxCacheLimits::default());
     let name = domain("a.example");
