@@ -1,8 +1,8 @@
 //! The body hash, `bh=`: SHA-256 over the canonical body (RFC 6376 sections 3.4.3 and 3.4.4).
 //!
 //! In: the body as it will be sent. Out: 32 bytes. Cannot fail.
-//! What is canonical already is hashed where it lies, from one run of white space that changes to the
-//! next; short pieces go through a small buffer. A canonical copy of the whole body is never made.
+//! A simple body is hashed where it lies. A relaxed one goes through a small buffer, a block at a time, without the octets that
+//! canonicalization leaves out; a canonical copy of the whole body is never made.
 //! Only CRLF ends a line here; a bare CR or LF is content, as verifiers have it. It leaves as CRLF (`smtp_wire::dot`), so no
 //! signature over one holds: who signs has to mend line ends first.
 //! Signatures made here have no `l=` (body length): it lets others append to a signed message. To verify those of others,
@@ -10,7 +10,6 @@
 
 use super::Canonicalization;
 use aws_lc_rs::digest;
-use std::ops::Range;
 use std::sync::OnceLock;
 
 /// A SHA-256 body hash.
@@ -55,15 +54,7 @@ fn hash(canonicalization: Canonicalization, body: &[u8], mut out: Output) -> (Bo
     match canonicalization {
         // An empty body is nothing when relaxed and one CRLF when simple.
         Canonicalization::Relaxed if content.is_empty() => return out.finish(),
-        Canonicalization::Relaxed => {
-            let mut written = 0;
-            for (run, becomes) in Runs::of(content) {
-                out.write(&content[written..run.start]);
-                out.write(becomes);
-                written = run.end;
-            }
-            out.write(&content[written..]);
-        }
+        Canonicalization::Relaxed => relax(content, &mut out),
         Canonicalization::Simple => out.write(content),
     }
     out.write(CRLF);
@@ -91,98 +82,52 @@ fn relaxed_len(body: &[u8]) -> usize {
     }
 }
 
-/// The runs of white space that relaxed canonicalization changes, in order, with what becomes of them: any run but a single
-/// space, which becomes one, and any before a CRLF, which goes. Each octet is looked at once, with the one behind it, many
-/// at a time.
-struct Runs<'a> {
-    content: &'a [u8],
-    /// Everything before it is done.
-    at: usize,
-    /// Octets at which such a run may begin, of the block that starts at `block`: bit 0 is its first.
-    marks: u64,
-    block: usize,
-    /// Where the next block starts.
-    ahead: usize,
-}
-
-impl<'a> Runs<'a> {
-    /// Those of `content`, which has no CRLF and no white space at its end.
-    fn of(content: &'a [u8]) -> Runs<'a> {
-        Runs { content, at: 0, marks: 0, block: 0, ahead: 0 }
+/// Gives `out` what relaxed canonicalization makes of `content`, which has no CRLF and no white space at its end: a run of white
+/// space becomes a space, and none before a CRLF. So the last octet of a run stays, as a space, and each is judged by the two behind it
+/// alone, many at a time.
+fn relax(content: &[u8], out: &mut Output) {
+    let mut rest = content;
+    while let Some(window) = rest.first_chunk() {
+        out.relaxed(window, BLOCK_BYTES);
+        rest = &rest[BLOCK_BYTES..];
     }
-
-    /// The next mark, wherever it is.
-    fn next_mark(&mut self) -> Option<usize> {
-        while self.marks == 0 {
-            let rest = self.content.get(self.ahead..).filter(|rest| !rest.is_empty())?;
-            self.marks = marks(rest);
-            self.block = self.ahead;
-            self.ahead += BLOCK_BYTES;
-        }
-        let mark = self.block + self.marks.trailing_zeros() as usize;
-        self.marks &= self.marks - 1;
-        Some(mark)
+    // The window of the last block reaches beyond what is left.
+    let mut padded = [0; WINDOW_BYTES + BLOCK_BYTES];
+    padded[..rest.len()].copy_from_slice(rest);
+    for (at, length) in [(0, rest.len().min(BLOCK_BYTES)), (BLOCK_BYTES, rest.len().saturating_sub(BLOCK_BYTES))] {
+        padded[at..].first_chunk().into_iter().for_each(|window| out.relaxed(window, length));
     }
 }
 
-impl Iterator for Runs<'_> {
-    type Item = (Range<usize>, &'static [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let start = self.next_mark()?;
-            // In the middle of the run before.
-            if start < self.at {
-                continue;
-            }
-            let length = self.content[start..].iter().take_while(|octet| is_wsp(**octet)).count();
-            let run = start..start + length;
-            self.at = run.end;
-            let goes = self.content[run.end..].starts_with(CRLF);
-            // A single space before a CR that ends no line stays.
-            if goes || self.content[run.clone()] != *b" " {
-                return Some((run, if goes { b"" } else { b" " }));
-            }
-        }
-    }
-}
-
-/// The octets of the first block of `rest` at which a run of white space may begin that changes: a tab, or white space before
-/// white space or a CR. The last octet of `rest` is none.
-fn marks(rest: &[u8]) -> u64 {
-    let mut block = [0; BLOCK_BYTES + 1];
-    let octets: &[u8; BLOCK_BYTES + 1] = match rest.first_chunk() {
-        Some(whole) => whole,
-        None => {
-            block[..rest.len()].copy_from_slice(rest);
-            &block
-        }
-    };
-    let mut marked = [0; BLOCK_BYTES];
-    for (mark, pair) in marked.iter_mut().zip(octets.windows(2)) {
+/// Whether the window's first block stays as it is, which most do: no tab, and behind no space another or a CR. What is not so may.
+fn stays(window: &[u8; WINDOW_BYTES]) -> bool {
+    let is_other = |pair: &[u8]| {
         let (octet, behind) = (pair[0], pair[1]);
-        *mark =
-            u8::from(octet == b'\t') | u8::from(octet == b' ') & (u8::from(is_wsp(behind)) | u8::from(behind == b'\r'));
+        u8::from(octet == b'\t') | u8::from(octet == b' ') & (u8::from(is_wsp(behind)) | u8::from(behind == b'\r'))
+    };
+    window[..=BLOCK_BYTES].windows(2).fold(0, |any, pair| any | is_other(pair)) == 0
+}
+
+/// Which octets of the window's first block are left out.
+fn left_out(window: &[u8; WINDOW_BYTES]) -> u64 {
+    let mut marked = [0; BLOCK_BYTES];
+    for (mark, three) in marked.iter_mut().zip(window.windows(3)) {
+        let ends_line = u8::from(three[1] == b'\r') & u8::from(three[2] == b'\n');
+        *mark = u8::from(is_wsp(three[0])) & (u8::from(is_wsp(three[1])) | ends_line);
     }
-    let mut words = [0; BLOCK_BYTES / 8];
-    for (word, octets) in words.iter_mut().zip(marked.as_chunks().0) {
-        *word = u64::from_le_bytes(*octets);
-    }
-    // Of most blocks there is nothing to be said.
-    if words.iter().fold(0, |any, word| any | word) == 0 {
-        return 0;
-    }
-    words.iter().rev().fold(0, |behind, word| behind << 8 | word.wrapping_mul(GATHER) >> 56)
+    let words = marked.as_chunks().0.iter().rev();
+    words.fold(0, |behind, word| behind << 8 | u64::from_le_bytes(*word).wrapping_mul(GATHER) >> 56)
 }
 
 fn is_wsp(octet: u8) -> bool {
     matches!(octet, b' ' | b'\t')
 }
 
-/// SHA-256 behind a small buffer: a call per word would cost more than the hash.
+/// SHA-256 behind a small buffer: a call per piece would cost more than the hash.
 struct Output {
     context: digest::Context,
-    buffer: [u8; BUFFER_BYTES],
+    /// Whole blocks of it are hashed; behind the last there is room for one more.
+    buffer: [u8; BUFFER_BYTES + 2 * BLOCK_BYTES],
     len: usize,
     /// Octets given so far, flushed ones.
     flushed: usize,
@@ -193,27 +138,60 @@ struct Output {
 impl Output {
     fn new(octets_max: usize) -> Output {
         let context = digest::Context::new(&digest::SHA256);
-        Output { context, buffer: [0; BUFFER_BYTES], len: 0, flushed: 0, octets_max }
+        Output { context, buffer: [0; BUFFER_BYTES + 2 * BLOCK_BYTES], len: 0, flushed: 0, octets_max }
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        if bytes.len() > BUFFER_BYTES - self.len {
-            self.flush();
+    /// The first `length` octets of the window, which are of its first block, as they become.
+    fn relaxed(&mut self, window: &[u8; WINDOW_BYTES], length: usize) {
+        match stays(window) {
+            true => self.put(window, 0, length),
+            false => {
+                let spaced = window.map(|octet| if octet == b'\t' { b' ' } else { octet });
+                self.put_without(&spaced, left_out(window), length);
+            }
         }
-        if bytes.len() >= DIRECT_BYTES {
-            self.flush();
-            self.context.update(&bytes[..bytes.len().min(self.room())]);
-            self.flushed += bytes.len();
-        } else {
-            self.buffer[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-            self.len += bytes.len();
+        if self.len >= BUFFER_BYTES {
+            self.hash_buffer(BUFFER_BYTES);
+            self.buffer.copy_within(BUFFER_BYTES..self.len, 0);
+            self.len -= BUFFER_BYTES;
         }
+    }
+
+    /// The same without those that go.
+    fn put_without(&mut self, window: &[u8; WINDOW_BYTES], mut goes: u64, length: usize) {
+        let mut from = 0;
+        while goes != 0 {
+            let gap = goes.trailing_zeros();
+            self.put(window, from, gap as usize);
+            let behind = gap + (goes >> gap).trailing_ones();
+            goes &= u64::MAX.checked_shl(behind).unwrap_or(0);
+            from = behind as usize;
+        }
+        self.put(window, from, length);
+    }
+
+    /// Octets of the window from one place to another. As many as a block has are copied: that is one move, and what is too many
+    /// is written over by the next.
+    fn put(&mut self, window: &[u8; WINDOW_BYTES], from: usize, to: usize) {
+        self.buffer[self.len..][..BLOCK_BYTES].copy_from_slice(&window[from..][..BLOCK_BYTES]);
+        self.len += to - from;
+    }
+
+    /// Octets that are canonical.
+    fn write(&mut self, octets: &[u8]) {
+        self.flush();
+        self.context.update(&octets[..octets.len().min(self.room())]);
+        self.flushed += octets.len();
     }
 
     fn flush(&mut self) {
-        self.context.update(&self.buffer[..self.len.min(self.room())]);
-        self.flushed += self.len;
+        self.hash_buffer(self.len);
         self.len = 0;
+    }
+
+    fn hash_buffer(&mut self, length: usize) {
+        self.context.update(&self.buffer[..length.min(self.room())]);
+        self.flushed += length;
     }
 
     /// How many octets are hashed still.
@@ -221,8 +199,7 @@ impl Output {
         self.octets_max.saturating_sub(self.flushed)
     }
 
-    fn finish(mut self) -> (BodyHash, usize) {
-        self.flush();
+    fn finish(self) -> (BodyHash, usize) {
         (finished(self.context.finish()), self.flushed)
     }
 }
@@ -235,14 +212,14 @@ fn finished(digest: digest::Digest) -> BodyHash {
 
 const CRLF: &[u8] = b"\r\n";
 
-/// Octets searched at once for white space: one mark each in a word.
+/// Octets judged at once: one mark each in a word.
 const BLOCK_BYTES: usize = 64;
+
+/// A block with as many octets behind it, so that as many can be copied from each place in it.
+const WINDOW_BYTES: usize = 2 * BLOCK_BYTES;
 
 /// Multiplied by eight octets that are 0 or 1, has them as the bits of its highest octet, the first as the lowest.
 const GATHER: u64 = 0x0102_0408_1020_4080;
 
-/// Size of the buffer before the hash, in bytes.
-const BUFFER_BYTES: usize = 2048;
-
-/// Segments of this many bytes go past the buffer.
-const DIRECT_BYTES: usize = 512;
+/// Octets after which the buffer is hashed.
+const BUFFER_BYTES: usize = 32 * BLOCK_BYTES;
