@@ -142,7 +142,11 @@ impl QueueCore {
         self.begin_walk();
         if matches!(order.action, Action::Flush(_)) {
             // Those that are due already wait for nothing but a way.
-            queues.iter().for_each(|key| self.route_again(now, *key));
+            for key in &queues {
+                if self.ends_hold(now, *key) {
+                    self.promote(now, *key);
+                }
+            }
         }
         self.count_concerned(&order.action, &queues)
     }

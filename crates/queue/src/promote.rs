@@ -109,12 +109,14 @@ impl QueueCore {
         self.wait_for_room(now.mono, key);
     }
 
-    /// Promotes what is due, without waiting on because a look-up failed before (`QueueCore::unroutable`): an operator wants it tried.
-    pub(crate) fn route_again(&mut self, now: Now, key: QueueKey) {
-        if let Some(queue) = self.scheduled.get_mut(&key).filter(|queue| !queue.waits_for_rate) {
+    /// An operator wants it tried: a queue waits no longer because a look-up failed before (`QueueCore::unroutable`). True when it did.
+    pub(crate) fn ends_hold(&mut self, now: Now, key: QueueKey) -> bool {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return false };
+        let is_held = now.mono < queue.promotes_after && !queue.waits_for_rate;
+        if is_held {
             queue.promotes_after = Instant::ZERO;
         }
-        self.promote(now, key);
+        is_held
     }
 
     fn judge(&mut self, now: Now, key: QueueKey) -> Gate {

@@ -37,6 +37,9 @@ pub struct Options {
     /// Connections of the generator
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     connections: u32,
+    /// Those for B, where they are others
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    connections_of_b: Option<u32>,
     /// Let the generator send commands one at a time
     #[arg(long)]
     no_pipeline: bool,
@@ -76,10 +79,12 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let work = Workload { duty, over, concurrency: options.connections, pipelined: !options.no_pipeline, ..work };
         let mut a = Side::start(stage, "a", &second, &first, &work, Vec::new())?;
         let duty = if options.production { Duty::Production(options.signing) } else { work.duty };
-        let work_of_b = Workload { duty, ..work.clone() };
+        let concurrency = options.connections_of_b.unwrap_or(options.connections);
+        let work_of_b = Workload { duty, concurrency, ..work.clone() };
         let mut b = Side::start(stage, "b", &second, &second, &work_of_b, Vec::new())?;
         let mut table = Table::new(&COLUMNS);
-        let (mut ratios, mut by_factor, mut differences) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ratios, mut by_factor) = (Vec::new(), Vec::new());
+        let (mut differences, mut rates) = (Vec::new(), Vec::new());
         for number in 0..=options.pairs {
             let (left, right);
             if number % 2 == 0 {
@@ -94,6 +99,7 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
                 ratios.push(right.cpu_us / left.cpu_us);
                 by_factor.push(ratio_by_factor(&left, &right));
                 differences.push(right.cpu_us - left.cpu_us);
+                rates.push(right.rate() / left.rate());
                 table.row(row(number, &left, &right));
             }
         }
@@ -102,9 +108,9 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         print!("{}", table.text());
         let ratio = median(ratios).context("no pairs")?;
         let more = median(differences).context("no pairs")?;
-        let by_factor = figure(median(by_factor), 3);
+        let (by_factor, rate) = (figure(median(by_factor), 3), figure(median(rates), 3));
         println!(
-            "{}: CPU per message, median of B/A over {} pairs: {ratio:.3}, by the clock factor {by_factor}; of B-A: {more:.1} us",
+            "{}: CPU per message, median of B/A over {} pairs: {ratio:.3}, by the clock factor {by_factor}; of B-A: {more:.1} us; messages a second, of B/A: {rate}",
             work_of_b.name(),
             options.pairs
         );
