@@ -141,7 +141,7 @@ impl QueueCore {
         let queues = self.mark(&order, older);
         self.begin_walk();
         if matches!(order.action, Action::Flush(_)) {
-            // Those that are due already wait for nothing but a way.
+            // Those that the walk finds come behind.
             for key in &queues {
                 if self.ends_hold(now, *key) {
                     self.promote(now, *key);

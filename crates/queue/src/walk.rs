@@ -203,10 +203,7 @@ impl QueueCore {
         }
         flushed.sort_unstable();
         flushed.dedup();
-        for key in flushed {
-            self.ends_hold(now, key);
-            self.promote(now, key);
-        }
+        flushed.into_iter().for_each(|key| self.promote(now, key));
         next.map(Step::Waiting).or_else(|| {
             let holders: VecDeque<_> = self.holders().collect();
             (!holders.is_empty()).then_some(Step::Held(holders))
