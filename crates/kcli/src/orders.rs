@@ -159,7 +159,10 @@ pub(crate) async fn hold(server: &Server, out: &mut Out<'_>, given: &Hold) -> Re
     let fields = body(&given.selection, &given.reason, given.duration);
     let (id, messages) = give(server, out, Kind::Hold, fields).await?;
     let until = given.duration.map_or("until you cancel it".to_owned(), |duration| format!("for {duration}"));
-    out.note(&format!("Held {until}{messages}; it goes on by itself. {}", after("hold", &id)))
+    out.note(&format!(
+        "What is there now{messages} and what comes is held {until}; it goes on by itself. {}",
+        after("hold", &id)
+    ))
 }
 
 pub(crate) async fn flush(server: &Server, out: &mut Out<'_>, given: &Flush) -> Result<()> {

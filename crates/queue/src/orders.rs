@@ -141,10 +141,10 @@ impl QueueCore {
         let queues = self.mark(&order, older);
         self.begin_walk();
         if matches!(order.action, Action::Flush(_)) {
-            // Those that the walk finds come behind.
+            // What the walk finds comes behind.
             for key in &queues {
                 if self.ends_hold(now, *key) {
-                    self.promote(now, *key);
+                    self.go_on_later(*key);
                 }
             }
         }

@@ -109,9 +109,11 @@ impl QueueCore {
         self.wait_for_room(now.mono, key);
     }
 
-    /// An operator wants it tried: a queue waits no longer because a look-up failed before (`QueueCore::unroutable`). True when it did.
+    /// An operator wants it tried: a queue waits no longer because a look-up failed before (`QueueCore::unroutable`), and one that is
+    /// under way, should it fail, is followed by another. True when it did wait.
     pub(crate) fn ends_hold(&mut self, now: Now, key: QueueKey) -> bool {
         let Some(queue) = self.scheduled.get_mut(&key) else { return false };
+        queue.routes_by_old |= queue.routing;
         let is_held = now.mono < queue.promotes_after && !queue.waits_for_rate;
         if is_held {
             queue.promotes_after = Instant::ZERO;

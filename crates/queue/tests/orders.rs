@@ -328,6 +328,29 @@ fn a_flush_does_not_wait_on_behind_a_look_up_that_failed() {
 }
 
 #[test]
+fn a_flush_has_a_look_up_that_was_under_way_and_fails_followed_by_another() {
+    let mut rig = Rig::new();
+    let key = rig.core.queue(rig.now.mono, "x.test");
+    rig.core.configured(rig.now, key, config(serde_json::json!({})).into());
+    rig.admit("x.test", 1);
+    let mut settled_and_asked = |fails: bool, flushes: bool| {
+        if flushes {
+            give(&mut rig, 1, Action::Flush(of_domain("x.test")), 0);
+        }
+        if fails {
+            rig.core.unroutable(rig.now, key, failure(451));
+        }
+        rig.pass(Duration::ZERO);
+        let effects = rig.drain();
+        let count = |is_it: fn(&Effect) -> bool| effects.iter().filter(|effect| is_it(effect)).count();
+        (count(|effect| matches!(effect, Effect::Settle(_))), count(|effect| matches!(effect, Effect::Route { .. })))
+    };
+    assert_eq!(settled_and_asked(false, false), (0, 1));
+    assert_eq!(settled_and_asked(true, true), (0, 1), "what was asked before says nothing");
+    assert_eq!(settled_and_asked(true, false), (1, 0));
+}
+
+#[test]
 fn held_messages_stand_aside_until_they_are_released() {
     let mut rig = rig(2);
     let waiting = wait(&mut rig, "x.test", 1, 2);

@@ -71,22 +71,25 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Begins.
+    /// Begins. With a timetable to keep only the ends of the run are looked at: who is late waits for a core, and not for this.
     ///
     /// # Errors
     /// There is no thread for it.
-    pub fn begin(clock: &Clock) -> anyhow::Result<Beside> {
-        Beside::begin_each(BETWEEN_MEANS, clock)
+    pub fn begin(clock: &Clock, timetable: bool) -> anyhow::Result<Beside> {
+        Beside::begin_each(if timetable { Duration::MAX } else { BETWEEN_MEANS }, clock)
     }
 
     fn begin_each(pause: Duration, clock: &Clock) -> anyhow::Result<Beside> {
         let (clock, (end, ended)) = (clock.clone(), mpsc::channel());
         let samples = move || {
             let mut means = vec![clock.mean_us()?];
-            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                let is_over = ended.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
                 means.push(clock.mean_us()?);
+                if is_over {
+                    return Ok(means);
+                }
             }
-            Ok(means)
         };
         let thread = std::thread::Builder::new().name("clock".to_owned()).spawn(samples).context("no thread")?;
         Ok(Beside { end, thread })

@@ -104,7 +104,7 @@ fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u
     let mut seconds = Vec::new();
     let (mut cpu, mut loads) = (Vec::new(), Vec::new());
     let device = Device::of(&bench.stage.logs())?;
-    let beside = Beside::begin(&bench.clock)?;
+    let beside = Beside::begin(&bench.clock, false)?;
     for number in 0..=bench.runs {
         // What brings the message, and reads the sink's ledger, is this process.
         let tools = |sink: &Sink| anyhow::Ok([proc_file::cpu_us(std::process::id())?, sink.cpu_us()?]);

@@ -156,7 +156,7 @@ impl<'a> Running<'a> {
         Ok(Running {
             order,
             generator,
-            beside: Beside::begin(clock)?,
+            beside: Beside::begin(clock, order.rate.is_some())?,
             before,
             delivered_before,
             device,

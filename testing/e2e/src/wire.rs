@@ -31,10 +31,15 @@ impl Client {
 
     /// Connects and reads nothing.
     pub fn connect_mute(peer: SocketAddr) -> Client {
-        let stream = TcpStream::connect(peer).unwrap_or_else(|e| panic!("connect to {peer}: {e}"));
+        Client::try_connect_mute(peer).unwrap_or_else(|e| panic!("connect to {peer}: {e}"))
+    }
+
+    /// The same, where the peer may be gone.
+    fn try_connect_mute(peer: SocketAddr) -> std::io::Result<Client> {
+        let stream = TcpStream::connect(peer)?;
         stream.set_read_timeout(Some(READ_TIMEOUT)).expect("a timeout can be set");
         stream.set_nodelay(true).expect("TCP_NODELAY can be set");
-        Client { peer, reader: BufReader::new(stream) }
+        Ok(Client { peer, reader: BufReader::new(stream) })
     }
 
     /// A reply may take that long instead of 15 seconds.
@@ -149,8 +154,12 @@ impl Reply {
 
 /// Sends messages until the peer is gone, each to an address that begins with this name; the recipients of those it took.
 pub fn submit_until_cut(peer: SocketAddr, name: &str) -> Vec<String> {
-    let mut connection = Client::connect(peer);
     let mut accepted = Vec::new();
+    // It may be gone before it greets.
+    let Ok(mut connection) = Client::try_connect_mute(peer) else { return accepted };
+    if connection.try_reply().is_none_or(|greeting| greeting.code != 220) {
+        return accepted;
+    }
     let mut say = |text: String, code: u16| {
         connection.send(text);
         connection.try_reply().is_some_and(|reply| reply.code == code)

@@ -269,9 +269,10 @@ impl MxCache {
         self.lock().clear();
     }
 
-    /// Forgets all failures, so that whoever asks next asks anew; what the resolver behind it keeps stays there.
+    /// Forgets all failures, and questions under way, which may yet fail: whoever asks next asks anew. What the resolver behind it
+    /// keeps stays there.
     pub fn forget_failures(&self) {
-        self.lock().retain(|slot| slot.get().is_none_or(|outcome| outcome.result.is_ok()));
+        self.lock().retain(|slot| slot.get().is_some_and(|outcome| outcome.result.is_ok()));
     }
 
     /// What is known of a domain's hosts now, however old; asks nobody.
