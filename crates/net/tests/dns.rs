@@ -206,6 +206,22 @@ async fn both_caches_spare_the_server() {
 }
 
 #[tokio::test]
+async fn with_the_failures_what_the_resolver_knows_not_to_exist_is_forgotten() {
+    let server = Responder::start(ZONE).await;
+    let peer = Peer::of(server.address);
+    let ask = async || {
+        let before = server.questions();
+        peer.site("nx.test").await;
+        peer.site("no-address.test").await;
+        server.questions() - before
+    };
+    let first = ask().await;
+    assert_eq!(ask().await, 0, "both are believed");
+    peer.cache.forget_failures();
+    assert_eq!(ask().await, first - 1, "the exchanger of one of them was found, and stays");
+}
+
+#[tokio::test]
 async fn nobody_listening_is_an_error_in_time() {
     let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let started = Instant::now();

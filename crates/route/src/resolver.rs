@@ -42,6 +42,9 @@ pub trait Resolver: Send + Sync {
     fn validates(&self) -> bool {
         false
     }
+
+    /// Forgets every answer it keeps, also that there is none.
+    fn clear_cache(&self) {}
 }
 
 /// The MX records of a name.

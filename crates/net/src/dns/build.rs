@@ -100,6 +100,10 @@ impl Resolver for InTurn {
     fn validates(&self) -> bool {
         self.0.iter().all(|resolver| resolver.validates())
     }
+
+    fn clear_cache(&self) {
+        self.0.iter().for_each(|resolver| resolver.clear_cache());
+    }
 }
 
 /// Resolvers inside resolvers.

@@ -84,11 +84,6 @@ impl HickoryResolver {
         Self::build(servers, library_options(&options.options), trust_anchors(&options.options)?)
     }
 
-    /// Forgets every answer.
-    pub fn clear_cache(&self) {
-        self.client.clear_cache();
-    }
-
     fn build(
         servers: Servers,
         mut options: ResolverOpts,
@@ -230,6 +225,10 @@ impl Resolver for HickoryResolver {
 
     fn validates(&self) -> bool {
         self.validates
+    }
+
+    fn clear_cache(&self) {
+        self.client.clear_cache();
     }
 }
 

@@ -129,6 +129,11 @@ impl Resolver for MxCache {
     fn validates(&self) -> bool {
         self.resolver.validates()
     }
+
+    fn clear_cache(&self) {
+        self.clear();
+        self.resolver.clear_cache();
+    }
 }
 
 /// A domain's place in the cache: empty while the first one asks.
@@ -269,9 +274,10 @@ impl MxCache {
         self.lock().clear();
     }
 
-    /// Forgets all failures, and questions under way, which may yet fail: whoever asks next asks anew. What the resolver behind it
-    /// keeps stays there.
+    /// Forgets all failures, and questions under way, which may yet fail: whoever asks next asks anew, also the server, since
+    /// nothing stays of what the resolver behind it keeps.
     pub fn forget_failures(&self) {
+        self.resolver.clear_cache();
         self.lock().retain(|slot| slot.get().is_some_and(|outcome| outcome.result.is_ok()));
     }
 

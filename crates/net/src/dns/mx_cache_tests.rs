@@ -223,6 +223,24 @@ async fn failures_can_be_forgotten_without_the_rest() {
 }
 
 #[tokio::test]
+async fn with_the_failures_a_question_under_way_is_forgotten_and_still_answers_who_waits() {
+    let (table, cache) = cache(MxCacheLimits::default());
+    let held = domain("held.example");
+    let mut first: BoxFuture<'_, _> = Box::pin(cache.resolve_site(&held));
+    tokio::select! {
+        biased;
+        _ = &mut first => panic!("nobody has answered"),
+        () = take(&table.asked) => {}
+    }
+    cache.forget_failures();
+    table.open(2);
+    for answer in join_all(vec![first, Box::pin(cache.resolve_site(&held))]).await {
+        assert_eq!(answer.unwrap().site_name(), "mx.held.example.");
+    }
+    assert_eq!(table.questions(), 2, "it may yet fail");
+}
+
+#[tokio::test]
 async fn results_live_for_their_time_to_live() {
     let (_, cache) = cache(MxCacheLimits::default());
     let name = domain("a.example");

@@ -95,9 +95,14 @@ fn answer(table: &[(&str, Data)], question: &[u8]) -> Option<Vec<u8>> {
     }
     let mut reply = question[..2].to_vec();
     reply.extend([0x81, 0x80 | rcode, 0, 1]);
+    let is_nothing = records.is_empty() && matches!(rcode, 0 | NXDOMAIN);
     reply.extend((records.len() as u16).to_be_bytes());
-    reply.extend([0; 4]);
+    reply.extend([0, u8::from(is_nothing), 0, 0]);
     reply.extend(&question[HEADER_BYTES..question_end + 4]);
+    // How long that may be believed (RFC 2308 section 5): the root's SOA, its minimum 60 s.
+    if is_nothing {
+        records.push((String::new(), SOA, [&[0, 0][..], &[0; 16], &60_u32.to_be_bytes()].concat()));
+    }
     for (owner, kind, data) in records {
         reply.extend(name_bytes(&owner));
         reply.extend(kind.to_be_bytes());
@@ -134,6 +139,7 @@ const HEADER_BYTES: usize = 12;
 const CNAME_HOPS_MAX: usize = 8;
 const A: u16 = 1;
 const CNAME: u16 = 5;
+const SOA: u16 = 6;
 const MX: u16 = 15;
 const AAAA: u16 = 28;
 const SERVFAIL: u8 = 2;
